@@ -1,0 +1,1 @@
+"""repops: neural-network operators whose results are defined bit for bit, the same on every machine."""
