@@ -1,15 +1,16 @@
 """The operator set: ONE table, one row an operator. Everything that must agree on operators reads this file.
 
-A row says what an operator is called, how many inputs it takes, which attributes it has and in which order, and
-which outputs it gives for which inputs. What the outputs CONTAIN is defined in docs/opset.md, readable as code in
-`repops.reference`. Operators are total: once `infer` accepts the dtypes, shapes and attributes, no data can fail.
+A row says what an operator is called, how many inputs it takes, which attributes it has and in which order,
+and which outputs it gives for which inputs. What the outputs CONTAIN is defined in docs/opset.md, readable as
+code in `repops.reference`. Operators are total: what `infer` accepts cannot fail, whatever the data.
 
     OpError
-      UnknownOp     no row of that name or id
-      BadArity      wrong number of inputs
-      BadAttr       an attribute missing, extra, of the wrong kind or out of range
-      BadDtype      an input's dtype is not allowed here
-      BadShape      ranks or dimensions do not fit together, or exceed the limits
+      UnknownOpError  no row of that name
+      ArityError      wrong number of inputs
+      AttrError       an attribute missing, extra, of the wrong kind or out of range
+      DtypeError      an input's dtype is not allowed here
+      ShapeError      ranks or dimensions do not fit together, or exceed the limits
+      ArrayError      (repops.tensors) an input is not a plain C-contiguous array
 """
 
 from __future__ import annotations
@@ -51,24 +52,24 @@ class OpError(Exception):
         super().__init__(f"{message} ({found})" if found else message)
 
 
-class UnknownOp(OpError): ...
+class UnknownOpError(OpError): ...
 
 
-class BadArity(OpError): ...
+class ArityError(OpError): ...
 
 
-class BadAttr(OpError): ...
+class AttrError(OpError): ...
 
 
-class BadDtype(OpError): ...
+class DtypeError(OpError): ...
 
 
-class BadShape(OpError): ...
+class ShapeError(OpError): ...
 
 
 @dataclass(frozen=True)
 class Op:
-    """One row. `arity` None is variadic (at least one). `attrs` is the order in which attributes are serialised.
+    """One row. `arity` None is variadic (at least one). `attrs` is the order of attributes when serialised.
 
     Attribute kinds: "int" is 0 <= v < 2^64; "ints" is a tuple of them; "dtype" is a Dtype code.
     """
@@ -81,8 +82,8 @@ class Op:
 
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> list[Spec]:
         """The (dtype, shape) of every output, or an OpError saying why there are none."""
-        if self.arity is not None and len(inputs) != self.arity or not inputs and self.arity is None:
-            raise BadArity(f"{self.name}: wrong number of inputs", expected=self.arity, got=len(inputs))
+        if len(inputs) != self.arity if self.arity is not None else not inputs:
+            raise ArityError(f"{self.name}: wrong number of inputs", expected=self.arity, got=len(inputs))
         for dtype, shape in inputs:
             check_spec(self.name, dtype, shape)
         outputs = self.rule(inputs, self.normalize(attrs))
@@ -91,9 +92,9 @@ class Op:
         return outputs
 
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
-        """The attributes in schema order, with ints as tuples and dtypes as Dtype; exactly the schema's names."""
+        """Exactly the schema's attributes, in its order, with ints as tuples and dtypes as Dtype."""
         if len(attrs) != len(self.attrs) or any(name not in attrs for name, _ in self.attrs):
-            raise BadAttr(
+            raise AttrError(
                 f"{self.name}: wrong attributes", expected=[n for n, _ in self.attrs], got=list(attrs)
             )
         return {name: _PARSE[kind](self.name, name, attrs[name]) for name, kind in self.attrs}
@@ -102,28 +103,28 @@ class Op:
 def check_spec(op: str, dtype: int, shape: Sequence[int]) -> None:
     """The limits that every tensor obeys."""
     if dtype not in ITEM_SIZE:
-        raise BadDtype(f"{op}: unknown dtype", dtype=dtype)
+        raise DtypeError(f"{op}: unknown dtype", dtype=dtype)
     if len(shape) > MAX_RANK:
-        raise BadShape(f"{op}: rank above {MAX_RANK}", shape=shape)
+        raise ShapeError(f"{op}: rank above {MAX_RANK}", shape=shape)
     if any(dim < 0 or dim >= MAX_ELEMENTS for dim in shape) or math.prod(shape) >= MAX_ELEMENTS:
-        raise BadShape(f"{op}: dimensions out of range", shape=shape)
+        raise ShapeError(f"{op}: dimensions out of range", shape=shape)
 
 
 def _parse_int(op: str, name: str, value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 64:
-        raise BadAttr(f"{op}: attribute must be an int in [0, 2^64)", name=name, value=value)
+        raise AttrError(f"{op}: attribute must be an int in [0, 2^64)", name=name, value=value)
     return value
 
 
 def _parse_ints(op: str, name: str, value: Any) -> Shape:
     if not isinstance(value, (tuple, list)):
-        raise BadAttr(f"{op}: attribute must be a list of ints", name=name, value=value)
+        raise AttrError(f"{op}: attribute must be a list of ints", name=name, value=value)
     return tuple(_parse_int(op, name, item) for item in value)
 
 
 def _parse_dtype(op: str, name: str, value: Any) -> Dtype:
     if not isinstance(value, int) or isinstance(value, bool) or value not in ITEM_SIZE:
-        raise BadAttr(f"{op}: attribute must be a dtype code", name=name, value=value)
+        raise AttrError(f"{op}: attribute must be a dtype code", name=name, value=value)
     return Dtype(value)
 
 
@@ -139,12 +140,12 @@ _PARSE: dict[str, Callable[[str, str, Any], Any]] = {
 
 def _want(name: str, spec: Spec, *allowed: Dtype) -> None:
     if spec[0] not in allowed:
-        raise BadDtype(f"{name}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
+        raise DtypeError(f"{name}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
 
 
 def _dim(name: str, value: int, rank: int) -> int:
     if value >= rank:
-        raise BadAttr(f"{name}: dim out of range", dim=value, rank=rank)
+        raise AttrError(f"{name}: dim out of range", dim=value, rank=rank)
     return value
 
 
@@ -155,7 +156,7 @@ def broadcast(name: str, *shapes: Shape) -> Shape:
     for column in zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True):
         wide = {dim for dim in column if dim != 1}
         if len(wide) > 1:
-            raise BadShape(f"{name}: shapes do not broadcast", shapes=shapes)
+            raise ShapeError(f"{name}: shapes do not broadcast", shapes=shapes)
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 
@@ -168,31 +169,31 @@ def _reduced(shape: Shape, dims: Sequence[int], keepdim: int) -> Shape:
 
 def _flag(name: str, attr: str, value: int) -> int:
     if value > 1:
-        raise BadAttr(f"{name}: attribute must be 0 or 1", name=attr, value=value)
+        raise AttrError(f"{name}: attribute must be 0 or 1", name=attr, value=value)
     return value
 
 
 def _elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Any:
-    """Operands of one dtype out of `allowed`, broadcast; the result has that dtype unless `result` says another."""
+    """Broadcast operands of one dtype out of `allowed`; the result has it too unless `result` differs."""
 
-    def rule(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
         for spec in inputs:
             _want(name, spec, *allowed)
         if len({dtype for dtype, _ in inputs}) > 1:
-            raise BadDtype(f"{name}: operands differ in dtype", got=[dtype.name for dtype, _ in inputs])
+            raise DtypeError(f"{name}: operands differ in dtype", got=[dtype.name for dtype, _ in inputs])
         return [(result or inputs[0][0], broadcast(name, *(shape for _, shape in inputs)))]
 
     return arity, (), rule
 
 
-# ------------------------------------------------------------------------------------ rules, one a shape family
+# ---------------------------------------------------------------------------------- rules, one a shape family
 
 
-def _where(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+def _where(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     cond, a, b = inputs
     _want("where", cond, BOOL)
     if a[0] != b[0]:
-        raise BadDtype("where: branches differ in dtype", a=a[0].name, b=b[0].name)
+        raise DtypeError("where: branches differ in dtype", a=a[0].name, b=b[0].name)
     return [(a[0], broadcast("where", cond[1], a[1], b[1]))]
 
 
@@ -205,7 +206,7 @@ def _reduce(name: str) -> Any:
         (dtype, shape), dims = inputs[0], attrs["dims"]
         _want(name, inputs[0], F32, I64)
         if any(a >= b for a, b in itertools.pairwise(dims)):
-            raise BadAttr(f"{name}: dims must ascend", dims=dims)
+            raise AttrError(f"{name}: dims must ascend", dims=dims)
         for dim in dims:
             _dim(name, dim, len(shape))
         return [(dtype, _reduced(shape, dims, _flag(name, "keepdim", attrs["keepdim"])))]
@@ -218,17 +219,17 @@ def _argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     _want("argmax", inputs[0], F32, I64)
     dim = _dim("argmax", attrs["dim"], len(shape))
     if shape[dim] == 0:
-        raise BadShape("argmax: no element to choose from", shape=shape, dim=dim)
+        raise ShapeError("argmax: no element to choose from", shape=shape, dim=dim)
     return [(I64, _reduced(shape, (dim,), _flag("argmax", "keepdim", attrs["keepdim"])))]
 
 
 def _matmul(name: str, rank: int) -> Any:
-    def rule(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
         (_, a), (_, b) = inputs
         _want(name, inputs[0], F32)
         _want(name, inputs[1], F32)
         if len(a) != rank or len(b) != rank or a[:-2] != b[:-2] or a[-1] != b[-2]:
-            raise BadShape(f"{name}: shapes do not fit", a=a, b=b)
+            raise ShapeError(f"{name}: shapes do not fit", a=a, b=b)
         return [(F32, a[:-1] + b[-1:])]
 
     return 2, (), rule
@@ -239,17 +240,17 @@ _MAX_WINDOW = 1 << 31  # exclusive, for stride, padding, dilation and kernel: pr
 
 
 def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
-    """How many window positions fit in (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
+    """Window positions in (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
     for attr, low in (("stride", 1), ("padding", 0), ("dilation", 1)):
         if len(attrs[attr]) != 2 or any(not low <= value < _MAX_WINDOW for value in attrs[attr]):
-            raise BadAttr(f"{name}: needs two ints >= {low}", name=attr, value=attrs[attr])
+            raise AttrError(f"{name}: needs two ints >= {low}", name=attr, value=attrs[attr])
     if len(kernel) != 2 or any(not 1 <= k < _MAX_WINDOW for k in kernel):
-        raise BadShape(f"{name}: kernel must be at least 1 x 1", kernel=kernel)
+        raise ShapeError(f"{name}: kernel must be at least 1 x 1", kernel=kernel)
     result = []
     for n, k, s, p, d in zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True):
         span = n + 2 * p - d * (k - 1) - 1
         if span < 0:
-            raise BadShape(f"{name}: window larger than the padded input", size=size, kernel=kernel)
+            raise ShapeError(f"{name}: window larger than the padded input", size=size, kernel=kernel)
         result.append(span // s + 1)
     return tuple(result)
 
@@ -258,16 +259,16 @@ def _conv(name: str, x: Shape, w: Shape, attrs: Any) -> Shape:
     """The output shape of the forward convolution; the gradients check that theirs belongs to one."""
     groups = attrs["groups"]
     if len(x) != 4 or len(w) != 4:
-        raise BadShape(f"{name}: needs rank 4", x=x, w=w)
+        raise ShapeError(f"{name}: needs rank 4", x=x, w=w)
     if groups < 1 or x[1] != w[1] * groups or w[0] % groups:
-        raise BadShape(f"{name}: channels do not fit the groups", x=x, w=w, groups=groups)
+        raise ShapeError(f"{name}: channels do not fit the groups", x=x, w=w, groups=groups)
     return (x[0], w[0], *_windows(name, x[2:], w[2:], attrs))
 
 
 def _pair(name: str, attrs: Any, attr: str) -> Shape:
     if len(attrs[attr]) != 2:
-        raise BadAttr(f"{name}: needs two ints", name=attr, value=attrs[attr])
-    return attrs[attr]
+        raise AttrError(f"{name}: needs two ints", name=attr, value=attrs[attr])
+    return tuple(attrs[attr])
 
 
 def _conv2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
@@ -281,10 +282,10 @@ def _conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     for spec in inputs:
         _want(name, spec, F32)
     if len(grad) != 4 or len(w) != 4:
-        raise BadShape(f"{name}: needs rank 4", grad=grad, w=w)
+        raise ShapeError(f"{name}: needs rank 4", grad=grad, w=w)
     x = (grad[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
     if _conv(name, x, w, attrs) != grad:
-        raise BadShape(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
+        raise ShapeError(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
     return [(F32, x)]
 
 
@@ -293,12 +294,12 @@ def _conv2d_weight_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     for spec in inputs:
         _want(name, spec, F32)
     if len(grad) != 4 or len(x) != 4 or groups < 1 or x[1] % groups:
-        raise BadShape(
+        raise ShapeError(
             f"{name}: needs rank 4 and channels that fit the groups", grad=grad, x=x, groups=groups
         )
     w = (grad[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
     if _conv(name, x, w, attrs) != grad:
-        raise BadShape(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
+        raise ShapeError(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
     return [(F32, w)]
 
 
@@ -306,47 +307,47 @@ def _max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     shape = inputs[0][1]
     _want("max_pool2d", inputs[0], F32)
     if len(shape) != 4:
-        raise BadShape("max_pool2d: needs rank 4", shape=shape)
+        raise ShapeError("max_pool2d: needs rank 4", shape=shape)
     out = shape[:2] + _windows("max_pool2d", shape[2:], attrs["kernel"], attrs)
     return [(F32, out), (I64, out)]
 
 
-def _take(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+def _take(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     (dtype, x), (_, idx) = inputs
     _want("take", inputs[1], I64)
     if not x:
-        raise BadShape("take: cannot index a scalar", x=x)
+        raise ShapeError("take: cannot index a scalar", x=x)
     return [(dtype, idx + x[1:])]
 
 
-def _scatter_add(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+def _scatter_add(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     (_, base), (_, idx), (_, src) = inputs
     _want("scatter_add", inputs[0], F32)
     _want("scatter_add", inputs[1], I64)
     _want("scatter_add", inputs[2], F32)
     if not base or src != idx + base[1:]:
-        raise BadShape("scatter_add: shapes do not fit", base=base, idx=idx, src=src)
+        raise ShapeError("scatter_add: shapes do not fit", base=base, idx=idx, src=src)
     return [(F32, base)]
 
 
 def _reshape(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dtype, shape = inputs[0]
     if math.prod(attrs["shape"]) != math.prod(shape):
-        raise BadShape("reshape: number of elements differs", old=shape, new=attrs["shape"])
+        raise ShapeError("reshape: number of elements differs", old=shape, new=attrs["shape"])
     return [(dtype, attrs["shape"])]
 
 
 def _permute(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dtype, shape = inputs[0]
     if sorted(attrs["dims"]) != list(range(len(shape))):
-        raise BadAttr("permute: dims are not a permutation", dims=attrs["dims"], shape=shape)
+        raise AttrError("permute: dims are not a permutation", dims=attrs["dims"], shape=shape)
     return [(dtype, tuple(shape[d] for d in attrs["dims"]))]
 
 
 def _expand(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     (dtype, shape), target = inputs[0], attrs["shape"]
     if len(target) < len(shape) or broadcast("expand", shape, target) != target:
-        raise BadShape("expand: cannot expand to this shape", old=shape, new=target)
+        raise ShapeError("expand: cannot expand to this shape", old=shape, new=target)
     return [(dtype, target)]
 
 
@@ -355,8 +356,8 @@ def _slice(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dim, start, stop, step = attrs["dim"], attrs["start"], attrs["stop"], attrs["step"]
     _dim("slice", dim, len(shape))
     if not start <= stop <= shape[dim] or not 1 <= step < MAX_ELEMENTS:
-        raise BadAttr("slice: out of range", shape=shape, **attrs)
-    return [(dtype, shape[:dim] + (-((start - stop) // step),) + shape[dim + 1 :])]
+        raise AttrError("slice: out of range", shape=shape, **attrs)
+    return [(dtype, (*shape[:dim], -((start - stop) // step), *shape[dim + 1 :]))]
 
 
 def _cat(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
@@ -365,17 +366,17 @@ def _cat(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     for spec in inputs:
         _want("cat", spec, dtype)
         if len(spec[1]) != len(shape) or _reduced(spec[1], (dim,), 0) != _reduced(shape, (dim,), 0):
-            raise BadShape("cat: shapes differ outside dim", first=shape, other=spec[1], dim=dim)
-    return [(dtype, shape[:dim] + (sum(s[dim] for _, s in inputs),) + shape[dim + 1 :])]
+            raise ShapeError("cat: shapes differ outside dim", first=shape, other=spec[1], dim=dim)
+    return [(dtype, (*shape[:dim], sum(s[dim] for _, s in inputs), *shape[dim + 1 :]))]
 
 
-def _full(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+def _full(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     if attrs["bits"] >> {F32: 32, I64: 64, BOOL: 1}[attrs["dtype"]]:
-        raise BadAttr("full: bits do not fit the dtype", dtype=attrs["dtype"].name, bits=attrs["bits"])
+        raise AttrError("full: bits do not fit the dtype", dtype=attrs["dtype"].name, bits=attrs["bits"])
     return [(attrs["dtype"], attrs["shape"])]
 
 
-def _arange(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+def _arange(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     return [(I64, (attrs["n"],))]
 
 
@@ -437,4 +438,4 @@ def lookup(name: str) -> Op:
     try:
         return BY_NAME[name]
     except KeyError:
-        raise UnknownOp("no such operator", name=name) from None
+        raise UnknownOpError("no such operator", name=name) from None

@@ -1,0 +1,75 @@
+"""The readable reference: what each operator computes, in numpy and plain Python. Slow, and meant to be.
+
+arithmetic   fma, the total order
+elementary   exp, log
+pointwise    elementwise operators
+reduce       sum, amax, argmax
+contract     mm, bmm, convolutions
+index        pooling, gather, scatter, layout, constants
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..opset import Attrs
+from ..tensors import NUMPY_DTYPE, Array, check
+from . import contract, elementary, index, pointwise, reduce
+
+IMPLEMENTATION: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "maximum": pointwise.maximum,
+    "minimum": pointwise.minimum,
+    "sqrt": np.sqrt,
+    "exp": elementary.exp,
+    "log": elementary.log,
+    "rsqrt": pointwise.rsqrt,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_not": np.logical_not,
+    "where": pointwise.where,
+    "cast": pointwise.cast,
+    "sum": reduce.reduce_sum,
+    "amax": reduce.amax,
+    "argmax": reduce.argmax,
+    "mm": contract.mm,
+    "bmm": contract.bmm,
+    "conv2d": contract.conv2d,
+    "conv2d_input_grad": contract.conv2d_input_grad,
+    "conv2d_weight_grad": contract.conv2d_weight_grad,
+    "max_pool2d": index.max_pool2d,
+    "take": index.take,
+    "scatter_add": index.scatter_add,
+    "reshape": index.reshape,
+    "permute": index.permute,
+    "expand": index.expand,
+    "slice": index.slice_,
+    "cat": index.cat,
+    "full": index.full,
+    "arange": index.arange,
+}
+
+
+def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+    """Apply one operator. The outputs are C-contiguous; those of views may share memory with the input."""
+    call = check(name, inputs, attrs)
+    with np.errstate(all="ignore"):
+        result = IMPLEMENTATION[name](*inputs, **call.attrs)
+    outputs = result if isinstance(result, tuple) else (result,)
+    return [
+        np.ascontiguousarray(output, dtype=NUMPY_DTYPE[dtype]).reshape(shape)
+        for output, (dtype, shape) in zip(outputs, call.outputs, strict=True)
+    ]

@@ -1,0 +1,136 @@
+"""Matrix products, convolutions and their gradients: every one is `contract` with its own taps.
+
+Letters: N images, C input channels (of one group), F filters (output channels), G groups, (H, W) input,
+(Y, X) output, (R, S) kernel.
+"""
+
+# ruff: noqa: N806 - dimensions are capital letters here
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..opset import Shape
+from ..tensors import Array
+from .arithmetic import MINUS_ZERO, fma
+
+CHUNK = 512
+PLUS_ZERO = np.float32(0)
+
+
+def contract(shape: Shape, length: int, tap: Callable[[int], tuple[Any, Any]]) -> Array:
+    """Sum over k of a_k * b_k, for every element of `shape` at once; `tap(k)` gives the operands (a_k, b_k).
+
+    Within a chunk a chain of fma from -0; chunk totals are added in ascending order. No taps at all gives -0.
+    """
+    total: Any = np.full(shape, MINUS_ZERO)
+    for start in range(0, length, CHUNK):
+        acc = np.full(shape, MINUS_ZERO)
+        for k in range(start, min(start + CHUNK, length)):
+            acc = fma(*tap(k), acc)
+        total = total + acc  # NOTE: -0 + chunk_0 is chunk_0 exactly
+    return np.asarray(total)
+
+
+def bmm(a: Array, b: Array) -> Array:
+    (batch, rows, length), columns = a.shape, b.shape[2]
+    return contract((batch, rows, columns), length, lambda k: (a[:, :, k, None], b[:, k, None, :]))
+
+
+def mm(a: Array, b: Array) -> Array:
+    return bmm(a[None], b[None])[0]
+
+
+def _masked(valid: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    """A tap that does not exist is (-0, +0): fma(-0, +0, acc) is acc + -0, which is acc bit for bit."""
+    return np.where(valid, a, MINUS_ZERO), np.where(valid, b, PLUS_ZERO)
+
+
+def _input_index(
+    out: int, kernel: int, size: int, stride: int, padding: int, dilation: int
+) -> tuple[Array, Array]:
+    """Along one axis, [out, kernel]: the input element that a tap of an output reads; does it exist?"""
+    index = np.arange(out)[:, None] * stride - padding + np.arange(kernel)[None, :] * dilation
+    valid = (index >= 0) & (index < size)
+    return np.where(valid, index, 0), valid
+
+
+def _axes(attrs: dict[str, Any], out: Shape, kernel: Shape, size: Shape) -> list[tuple[Array, Array]]:
+    return [
+        _input_index(*numbers)
+        for numbers in zip(
+            out, kernel, size, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True
+        )
+    ]
+
+
+def _output_hw(size: Shape, kernel: Shape, attrs: dict[str, Any]) -> Shape:
+    zipped = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zipped)
+
+
+def conv2d(x: Array, w: Array, **attrs: Any) -> Array:
+    """y[n,f,y,x]: taps (c, r, s) ascending, row-major."""
+    groups = attrs["groups"]
+    (N, _, H, W), (F, C, R, S) = x.shape, w.shape
+    Y, X = _output_hw((H, W), (R, S), attrs)
+    (iy, vy), (ix, vx) = _axes(attrs, (Y, X), (R, S), (H, W))
+    xg = x.reshape(N, groups, C, H, W)
+    wg = w.reshape(groups, F // groups, C, R, S)
+
+    def tap(k: int) -> tuple[Any, Any]:
+        c, r, s = k // (R * S), k // S % R, k % S
+        valid = vy[:, r, None] & vx[None, :, s]
+        if 0 in (H, W):
+            return MINUS_ZERO, PLUS_ZERO
+        image = xg[:, :, c][:, :, iy[:, r, None], ix[None, :, s]]  # [N, G, Y, X]
+        return _masked(valid, image[:, :, None], wg[:, :, c, r, s][None, :, :, None, None])
+
+    return contract((N, groups, F // groups, Y, X), C * R * S, tap).reshape(N, F, Y, X)
+
+
+def conv2d_input_grad(grad: Array, w: Array, **attrs: Any) -> Array:
+    """dx[n,c,h,w]: taps (f in the group, r, s) ascending; one exists if some (y, x) reads (h, w) by it."""
+    groups, (H, W) = attrs["groups"], attrs["input_hw"]
+    (N, F, Y, X), (_, C, R, S) = grad.shape, w.shape
+
+    def output_index(size: int, kernel: int, out: int, axis: int) -> tuple[Array, Array]:
+        stride, padding, dilation = (attrs[name][axis] for name in ("stride", "padding", "dilation"))
+        scaled = np.arange(size)[:, None] + padding - np.arange(kernel)[None, :] * dilation
+        valid = (scaled >= 0) & (scaled % stride == 0) & (scaled // stride < out)
+        return np.where(valid, scaled // stride, 0), valid
+
+    (iy, vy), (ix, vx) = output_index(H, R, Y, 0), output_index(W, S, X, 1)
+    gg = grad.reshape(N, groups, F // groups, Y, X)
+    wg = w.reshape(groups, F // groups, C, R, S)
+
+    def tap(k: int) -> tuple[Any, Any]:
+        f, r, s = k // (R * S), k // S % R, k % S
+        valid = vy[:, r, None] & vx[None, :, s]
+        image = gg[:, :, f][:, :, iy[:, r, None], ix[None, :, s]]  # [N, G, H, W]
+        return _masked(valid, image[:, :, None], wg[:, f, :, r, s][None, :, :, None, None])
+
+    return contract((N, groups, C, H, W), F // groups * R * S, tap).reshape(N, groups * C, H, W)
+
+
+def conv2d_weight_grad(grad: Array, x: Array, **attrs: Any) -> Array:
+    """dw[f,c,r,s]: taps (n, y, x) ascending, row-major."""
+    groups, (R, S) = attrs["groups"], attrs["kernel_hw"]
+    (N, F, Y, X), (_, channels, H, W) = grad.shape, x.shape
+    C = channels // groups
+    (iy, vy), (ix, vx) = _axes(attrs, (Y, X), (R, S), (H, W))
+    gg = grad.reshape(N, groups, F // groups, Y, X)
+    xg = x.reshape(N, groups, C, H, W)
+
+    def tap(k: int) -> tuple[Any, Any]:
+        n, py, px = k // (Y * X), k // X % Y, k % X
+        valid = vy[py, :, None] & vx[px, None, :]
+        if 0 in (H, W):
+            return MINUS_ZERO, PLUS_ZERO
+        image = xg[n][:, :, iy[py, :, None], ix[px, None, :]]  # [G, C, R, S]
+        return _masked(valid, image[:, None], gg[n, :, :, py, px][:, :, None, None, None])
+
+    return contract((groups, F // groups, C, R, S), N * Y * X, tap).reshape(F, C, R, S)
