@@ -1,0 +1,96 @@
+# Everything a developer runs. `make help` lists it; `make demo ARGS="..."` passes options on.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMPS := .build/stamps
+PYTEST := $(BIN)/pytest -n 2
+# A folder counts as a source too: its time changes when a file in it is added, renamed or removed.
+sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
+C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
+SOLIDITY_SOURCES := $(call sources,contracts,-name '*.sol')
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/kernels $(STAMPS)/contracts ## Install everything that is needed into .venv and node_modules
+
+$(STAMPS)/venv:
+	@mkdir -p $(@D)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Assay needs Python 3.11 or later; choose one with: make setup PYTHON=python3.x" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "Python cannot create a virtual environment; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+$(STAMPS)/python: $(STAMPS)/venv pyproject.toml constraints.txt
+	@# The build tools come first and from the same constraints, instead of unpinned into a throw-away environment.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--no-build-isolation --editable '.[capture,demo,dev]'
+	@touch $@
+
+$(STAMPS)/node: package.json package-lock.json .npmrc $(STAMPS)/venv
+	@command -v npm >/dev/null || { echo "Assay needs Node.js 20 or later with npm" >&2; exit 1; }
+	npm ci
+	@# npm links a wrapper script at best; the binaries themselves start faster and die with their parent's signal.
+	cd $(BIN) && for tool in anvil cast forge; do \
+		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool && ./$$tool --version >/dev/null; done
+	@touch $@
+
+$(STAMPS)/kernels: $(STAMPS)/python kernels/CMakeLists.txt $(C_SOURCES)
+	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
+		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON --log-level=WARNING
+	$(BIN)/cmake --build .build/kernels -- --quiet
+	@touch $@
+
+$(STAMPS)/contracts: $(STAMPS)/python $(STAMPS)/node foundry.toml $(wildcard scripts/solc scripts/solc.js) \
+		scripts/build_contracts.py $(SOLIDITY_SOURCES)
+	$(BIN)/python scripts/build_contracts.py
+	@touch $@
+
+.PHONY: demo
+demo: setup ## Run the demonstration on a local chain
+	$(BIN)/assay demo $(ARGS)
+
+.PHONY: test
+test: setup lint forge-test ## Lint, contract tests and the quick Python tests
+	$(PYTEST) -m 'not slow' $(ARGS)
+
+.PHONY: test-all
+test-all: setup lint forge-test ## As test, with the slow Python tests
+	$(PYTEST) $(ARGS)
+
+.PHONY: forge-test
+forge-test: setup
+	@if [ -n "$$(find tests/contracts -name '*.t.sol' 2>/dev/null)" ]; then $(BIN)/forge test; fi
+
+.PHONY: lint
+lint: setup ## Check formats, types and common mistakes in every language
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	@if [ -n "$$(find referee_py -name '*.py' 2>/dev/null)" ]; then $(BIN)/mypy; fi
+	@if [ -n "$$(find contracts tests/contracts -name '*.sol' 2>/dev/null)" ]; then $(BIN)/forge fmt --check; fi
+	@find kernels/csrc -name '*.[ch]' -print0 2>/dev/null | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
+
+.PHONY: format
+format: setup ## Rewrite sources in the formats that lint checks
+	$(BIN)/ruff check --quiet --fix .
+	$(BIN)/ruff format --quiet .
+	$(BIN)/forge fmt
+	@find kernels/csrc -name '*.[ch]' -print0 2>/dev/null | xargs -0 -r $(BIN)/clang-format -i
+
+.PHONY: bench
+bench: setup ## Measure the kernels on this machine
+	$(BIN)/python scripts/bench.py $(ARGS)
+
+.PHONY: clean
+clean: ## Remove everything that setup and the tests made
+	rm -rf .venv node_modules .build dist .hypothesis .ruff_cache referee_py/abi/*.json kernels/repops/librepops.*
+	find kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
