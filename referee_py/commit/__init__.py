@@ -1,0 +1,27 @@
+"""Commitments: how every value of a run comes to sit under one root (docs/protocol.md, section 2)."""
+
+from .hashing import HASH_BYTES, Tag, digest
+from .merkle import Tree, depth_of, empty, fold_descendants, fold_path
+from .record import MAX_INPUTS, MAX_OUTPUTS, NO_LOG, Record
+from .tensor import LEAF_BYTES, Dtype, canonical, data_tree, describe, tensor_hash
+
+__all__ = [
+    "HASH_BYTES",
+    "LEAF_BYTES",
+    "MAX_INPUTS",
+    "MAX_OUTPUTS",
+    "NO_LOG",
+    "Dtype",
+    "Record",
+    "Tag",
+    "Tree",
+    "canonical",
+    "data_tree",
+    "depth_of",
+    "describe",
+    "digest",
+    "empty",
+    "fold_descendants",
+    "fold_path",
+    "tensor_hash",
+]

@@ -1,0 +1,77 @@
+"""Tensor hashes: row-major little-endian bytes in 1024-byte leaves, typed (docs/protocol.md, section 2)."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from repops.opset import MAX_RANK, Dtype
+
+from ..errors import InvalidInput
+from .hashing import Tag, digest
+from .merkle import Tree
+
+LEAF_BYTES = 1024
+
+Array = npt.NDArray[Any]
+
+
+_OF_NUMPY = {
+    np.dtype(np.float32): Dtype.F32,
+    np.dtype(np.int64): Dtype.I64,
+    np.dtype(np.bool_): Dtype.BOOL,
+}
+
+_CANONICAL_NAN = np.uint32(0x7FC00000)
+
+
+def dtype_of(array: Array) -> Dtype:
+    """The wire code of an array's dtype. Raises InvalidInput for any other dtype."""
+    code = _OF_NUMPY.get(array.dtype)
+    if code is None:
+        raise InvalidInput(f"dtype {array.dtype} cannot be committed; use float32, int64 or bool")
+    return code
+
+
+def canonical(array: Array) -> Array:
+    """The array as it is committed: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000."""
+    if sys.byteorder != "little":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes rank 0 into rank 1
+    if array.dtype == np.float32:
+        nan = np.isnan(array)
+        if nan.any():
+            array = array.copy()
+            array.view(np.uint32)[nan] = _CANONICAL_NAN
+    return array
+
+
+def describe(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
+    """``dtype u8 ‖ rank u8 ‖ dims u64be each``: the part of a tensor's hash that is not data."""
+    if len(shape) > MAX_RANK:
+        raise InvalidInput(f"rank {len(shape)} is above the limit of {MAX_RANK}")
+    return struct.pack(f">BB{len(shape)}Q", dtype, len(shape), *shape)
+
+
+def data_tree(data: bytes | memoryview) -> Tree:
+    """The tree over the LEAF hashes of a tensor's bytes."""
+    view = memoryview(data).cast("B")
+    prefix = bytes([Tag.LEAF])
+    leaves = []
+    for start in range(0, len(view), LEAF_BYTES):
+        h = hashlib.sha256(prefix)
+        h.update(view[start : start + LEAF_BYTES])
+        leaves.append(h.digest())
+    return Tree(Tag.DATA_TREE, leaves)
+
+
+def tensor_hash(array: Array) -> bytes:
+    """The TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8)."""
+    code = dtype_of(array)
+    data = canonical(array)
+    root = data_tree(data.reshape(-1).view(np.uint8).data if data.size else b"").root
+    return digest(Tag.TENSOR, describe(code, array.shape), root)

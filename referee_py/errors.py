@@ -1,0 +1,50 @@
+"""The error tree. Every error carries the value, the limit and the remedy in its message.
+
+AssayError
+├── InvalidInput          something handed to us breaks a rule of docs/protocol.md
+│   ├── InvalidProof      a Merkle path does not lead where it should
+│   ├── InvalidEncoding   bytes that are not the canonical encoding of anything
+│   ├── InvalidProgram    a program that breaks a rule of sections 3 and 4
+│   └── UnknownVersion    an opset, mode or format that this build does not implement exactly
+├── HashMismatch          content that is not what its hash names
+├── Unavailable           data could not be had; says nothing about who is right
+└── IllegalMove           a move that the game refuses (its subclasses are the contract's custom errors)
+"""
+
+from __future__ import annotations
+
+
+class AssayError(Exception):
+    """Base of every error that Assay raises on purpose."""
+
+
+class InvalidInput(AssayError):
+    """A value that breaks a rule; the message names the value, the limit and the remedy."""
+
+
+class InvalidProof(InvalidInput):
+    """A Merkle path of the wrong length, at an impossible index, or to another root."""
+
+
+class InvalidEncoding(InvalidInput):
+    """Bytes that are truncated, too long, or not canonical."""
+
+
+class InvalidProgram(InvalidInput):
+    """A program that is not a well-formed, well-typed, topologically sorted operator graph."""
+
+
+class UnknownVersion(InvalidInput):
+    """An opset version, arithmetic mode or file format that this build does not implement exactly."""
+
+
+class HashMismatch(AssayError):
+    """Content that does not hash to the name it was asked for by."""
+
+
+class Unavailable(AssayError):
+    """Data that nobody delivered. NOTE: never a reason to dispute a claim (DESIGN section 7)."""
+
+
+class IllegalMove(AssayError):
+    """A move that the rules of the game refuse; the state is unchanged."""
