@@ -1,1 +1,1 @@
-"""What all parties of a job must agree on: programs, commitments, the game, adjudication (docs/protocol.md)."""
+"""What all parties of a job must agree on: programs, commitments, game, adjudication (docs/protocol.md)."""

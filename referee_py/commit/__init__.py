@@ -3,7 +3,7 @@
 from .hashing import HASH_BYTES, Tag, digest
 from .merkle import Tree, depth_of, empty, fold_descendants, fold_path
 from .record import MAX_INPUTS, MAX_OUTPUTS, NO_LOG, Record
-from .tensor import LEAF_BYTES, Dtype, canonical, data_tree, describe, tensor_hash
+from .tensor import LEAF_BYTES, canonical, data_tree, describe, tensor_hash
 
 __all__ = [
     "HASH_BYTES",
@@ -11,7 +11,6 @@ __all__ = [
     "MAX_INPUTS",
     "MAX_OUTPUTS",
     "NO_LOG",
-    "Dtype",
     "Record",
     "Tag",
     "Tree",
