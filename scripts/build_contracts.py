@@ -1,0 +1,128 @@
+"""Compile contracts/ into referee_py/abi/<Name>.json: package data, so that a node needs no compiler.
+
+Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes are a
+function of the sources, the libraries and the settings alone. The settings are those of forge (foundry.toml):
+what is tested is what is deployed.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOLC = ROOT / "scripts/solc"
+NATIVE_SOLC = ROOT / ".build/solc/native"  # scripts/solc prefers this one where it exists
+DONE = ROOT / ".build/contracts.json"
+ABI_DIR = ROOT / "referee_py/abi"
+OUTPUTS = {"": ["ast"], "*": ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"]}
+CODE_SIZE_LIMIT = 24_576  # EIP-170
+
+
+def compiler_settings() -> dict[str, object]:
+    """foundry.toml's default profile in the words of solc's standard JSON."""
+    profile = tomllib.loads((ROOT / "foundry.toml").read_text())["profile"]["default"]
+    return {
+        "remappings": profile["remappings"],
+        "evmVersion": profile["evm_version"],
+        "viaIR": profile["via_ir"],
+        "optimizer": {"enabled": profile["optimizer"], "runs": profile["optimizer_runs"]},
+        "metadata": {"bytecodeHash": profile["bytecode_hash"], "appendCBOR": profile["cbor_metadata"]},
+    }
+
+
+def hash_of(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def obtain_native_solc(version: str) -> None:
+    """Let py-solc-x fetch the native compiler, tried once per tree: faster than solc-js, but optional."""
+    if NATIVE_SOLC.parent.exists():
+        return
+    NATIVE_SOLC.parent.mkdir(parents=True)
+    install = f"import solcx; solcx.install_solc('{version}'); print(solcx.get_executable('{version}'))"
+    try:
+        # In a process of its own, because py-solc-x sets no time limit on its requests.
+        command = [sys.executable, "-c", install]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except subprocess.SubprocessError:
+        print("native solc cannot be fetched here: using solc-js")
+        return
+    NATIVE_SOLC.symlink_to(done.stdout.strip())
+
+
+def deployable(output: dict) -> dict[str, dict]:
+    """The contracts that have code of their own, by name: no interface, library or abstract contract."""
+    found: dict[str, dict] = {}
+    for path, source in sorted(output["sources"].items()):
+        for node in source.get("ast", {}).get("nodes", []):
+            if node.get("contractKind") != "contract" or node["abstract"]:
+                continue
+            name = node["name"]
+            if name in found:
+                sys.exit(f"{path}: a second contract with the name {name}")
+            found[name] = output["contracts"][path][name]
+    return found
+
+
+def main() -> None:
+    paths = sorted(ROOT.glob("contracts/**/*.sol"))
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}
+    if not sources:
+        return
+    # The lock file stands for the sources of the libraries, and for the compiler.
+    source_hash = hash_of([sources, (ROOT / "package-lock.json").read_text()])
+    settings = compiler_settings()
+    settings_hash = hash_of(settings)
+
+    done = json.loads(DONE.read_text()) if DONE.exists() else {}
+    unchanged = done.get("hashes") == [source_hash, settings_hash]
+    if unchanged and all((ROOT / name).exists() for name in done["files"]):
+        return
+
+    pinned = json.loads((ROOT / "package.json").read_text())["devDependencies"]["solc"]
+    obtain_native_solc(pinned)
+    import solcx  # not at the top: the usual run ends above, and must stay instant
+
+    compiler = solcx.wrapper.get_version_str_from_solc_binary(SOLC)
+    if not compiler.startswith(f"{pinned}+"):
+        sys.exit(f"scripts/solc is {compiler}, package.json asks for {pinned}: make clean, then make setup")
+    request = {
+        "language": "Solidity",
+        "sources": {path: {"content": text} for path, text in sources.items()},
+        "settings": settings | {"outputSelection": dict.fromkeys(sources, OUTPUTS)},
+    }
+    try:
+        output = solcx.compile_standard(request, base_path=ROOT, allow_paths=ROOT, solc_binary=SOLC)
+    except solcx.exceptions.SolcError as error:
+        sys.exit(error.message)
+
+    contracts = deployable(output)
+    ABI_DIR.mkdir(parents=True, exist_ok=True)
+    for stale in ABI_DIR.glob("*.json"):
+        if stale.stem not in contracts:
+            stale.unlink()
+    for name, contract in contracts.items():
+        code, deployed = (contract["evm"][kind]["object"] for kind in ("bytecode", "deployedBytecode"))
+        if re.search("[^0-9a-f]", code):
+            sys.exit(f"{name} needs a library linked in: make the library's functions internal")
+        artifact = {
+            "abi": contract["abi"],
+            "bytecode": f"0x{code}",
+            "compiler": compiler,
+            "deployedBytecode": f"0x{deployed}",
+            "settingsHash": settings_hash,
+            "sourceHash": source_hash,
+        }
+        (ABI_DIR / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
+        size = len(deployed) // 2
+        print(f"{name}: {size} bytes{' - TOO LARGE to deploy' if size > CODE_SIZE_LIMIT else ''}")
+    files = [f"referee_py/abi/{name}.json" for name in contracts]
+    DONE.write_text(json.dumps({"files": files, "hashes": [source_hash, settings_hash]}))
+
+
+if __name__ == "__main__":
+    main()
