@@ -46,7 +46,7 @@ $(STAMPS)/node: package.json package-lock.json .npmrc $(STAMPS)/venv
 
 $(STAMPS)/kernels: $(STAMPS)/python kernels/CMakeLists.txt $(C_SOURCES)
 	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
-		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON --log-level=WARNING
+		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON >/dev/null
 	$(BIN)/cmake --build .build/kernels -- --quiet
 	@touch $@
 
