@@ -92,5 +92,5 @@ bench: setup ## Measure the kernels on this machine
 
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
-	rm -rf .venv node_modules .build dist .hypothesis .ruff_cache referee_py/abi/*.json kernels/repops/librepops.*
+	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*
 	find kernels referee_py scripts tests trainer_node -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
