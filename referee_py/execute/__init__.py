@@ -1,0 +1,35 @@
+"""Execution: steps, runs and what they commit to (docs/protocol.md, sections 3 and 5).
+
+values       arrays that are hashed at most once; the state between steps
+plan         operators ready to call, and when each value is used last
+interpreter  one step, node by node; the seams for whoever watches or cheats
+hooks        metrics, and the tensors of single nodes
+run          intervals, snapshots, claims
+"""
+
+from .hooks import Capture, Chain, Metrics, NodeValues
+from .interpreter import Backend, Executor, Interpreter, NodeHook, Site, StepTrace
+from .plan import Plan
+from .run import Claim, Interval, Run, checkpoint_steps
+from .values import State, Value, initial_root
+
+__all__ = [
+    "Backend",
+    "Capture",
+    "Chain",
+    "Claim",
+    "Executor",
+    "Interpreter",
+    "Interval",
+    "Metrics",
+    "NodeHook",
+    "NodeValues",
+    "Plan",
+    "Run",
+    "Site",
+    "State",
+    "StepTrace",
+    "Value",
+    "checkpoint_steps",
+    "initial_root",
+]

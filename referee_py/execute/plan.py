@@ -1,0 +1,74 @@
+"""How to run a program's step: operators and attributes ready to call, and when each value is used last."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from repops.opset import ITEM_SIZE
+
+from ..program import Kind, Operand, Program, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One node, ready to execute. `release` lists the nodes whose values nobody needs after it."""
+
+    node: int
+    op: str
+    attrs: dict[str, Any]
+    inputs: tuple[Operand, ...]
+    outputs: tuple[TensorType, ...]
+    structure_hash: bytes
+    release: tuple[int, ...]
+
+
+class Plan:
+    """The instructions of a validated program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        last_use = list(range(len(program.nodes)))  # a value that nobody reads is released at once
+        for node, structure in enumerate(program.nodes):
+            for operand in structure.inputs:
+                if operand.kind == Kind.NODE:
+                    last_use[operand.index] = node
+        kept = {slot.node for slot in program.slots}
+        release: list[list[int]] = [[] for _ in program.nodes]
+        for node, last in enumerate(last_use):
+            if node not in kept:
+                release[last].append(node)
+        self.instructions = tuple(
+            Instruction(
+                node,
+                structure.name,
+                structure.attrs,
+                structure.inputs,
+                structure.outputs,
+                structure_hash,
+                tuple(release[node]),
+            )
+            for node, (structure, structure_hash) in enumerate(
+                zip(program.nodes, program.structures.leaves, strict=True)
+            )
+        )
+
+    @cached_property
+    def peak_bytes(self) -> int:
+        """Most bytes that values of one step hold at the same time, without constants and the state before it.
+
+        NOTE: from declared shapes, so a node can refuse a program it has no memory for before it runs anything.
+        """
+        size = [sum(_bytes(t) for t in instruction.outputs) for instruction in self.instructions]
+        held = peak = 0
+        for instruction in self.instructions:
+            held += size[instruction.node]
+            peak = max(peak, held)
+            held -= sum(size[node] for node in instruction.release)
+        return peak
+
+
+def _bytes(type_: TensorType) -> int:
+    return ITEM_SIZE[type_.dtype] * math.prod(type_.shape)

@@ -1,0 +1,172 @@
+"""A whole run: advance, commit to intervals at a stride, resume, claim (docs/protocol.md, section 5).
+
+    interval (a, b] at stride s:   leaf k = C_min(a + (k+1) s, b)
+
+Only checkpointed steps are hashed. A run may be stopped after any step and resumed from any state that `on_step`
+was shown, together with the checkpoints found so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..commit import Tag, Tree
+from ..commit.tensor import Array
+from ..errors import InvalidInput
+from ..program import Program, TensorType, Terms
+from .hooks import Capture, NodeValues
+from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
+from .values import State
+
+OnStep = Callable[[State, StepTrace | None], None]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a trainer posts: the run root, and `C_n` with the path that proves it is the last leaf."""
+
+    root: bytes
+    last: bytes
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A committed interval `(start, end]`: its checkpoints at `stride`, and states that were asked for."""
+
+    start: int
+    end: int
+    stride: int
+    checkpoints: tuple[bytes, ...]
+    snapshots: dict[int, State] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def tree(self) -> Tree:
+        return Tree(Tag.RUN_TREE, self.checkpoints)
+
+    @property
+    def root(self) -> bytes:
+        return self.tree.root
+
+    def claim(self) -> Claim:
+        last = len(self.checkpoints) - 1
+        return Claim(self.root, self.checkpoints[last], tuple(self.tree.path(last)))
+
+
+def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
+    """The steps whose checkpoints are the leaves of that interval's run tree."""
+    if not 0 <= start < end or stride < 1:
+        raise InvalidInput(f"no interval ({start}, {end}] at stride {stride}; it must hold a step")
+    return [min(step, end) for step in range(start + stride, end + stride, stride)]
+
+
+class Run:
+    """One party's execution of a job. All tensors are checked against the program before anything runs.
+
+    `executor` is the seam for other ways to compute a step; the default is the honest interpreter over `backend`.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        constants: Sequence[Array],
+        initial: Sequence[Array],
+        steps: int,
+        strides: Sequence[int],
+        backend: Backend,
+        *,
+        hook: NodeHook | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        program.check_tensors(constants, initial)
+        self.program = program
+        self.terms = Terms.of(program, steps, strides)
+        self.executor = executor or Interpreter(program, constants, backend, hook)
+        self._constants = constants
+        self._backend = backend
+        self._initial = State.of(0, initial)
+
+    def initial(self) -> State:
+        return self._initial
+
+    def restore(self, step: int, arrays: Sequence[Array]) -> State:
+        """A state from stored slots. Raises InvalidInput if their number, dtypes or shapes are not the program's."""
+        state = State.of(step, arrays)
+        types = [TensorType.of(array) for array in arrays]
+        if types != [tensor.type for tensor in self.program.initial] or not 0 <= step <= self.terms.steps:
+            raise InvalidInput(
+                f"a snapshot of step {step} that does not fit the program; restore an older one"
+            )
+        return state
+
+    def advance(self, state: State, step: int, on_step: OnStep | None = None) -> State:
+        """The state after `step`, nothing committed."""
+        self._check_reach(state, step)
+        while state.step < step:
+            state = self._step(state, False, on_step)[0]
+        return state
+
+    def commit_step(self, state: State) -> tuple[State, StepTrace]:
+        """The next step with its trace."""
+        self._check_reach(state, state.step + 1)
+        after, trace = self.executor.step(state, True)
+        assert trace is not None
+        return after, trace
+
+    def commit_interval(
+        self,
+        state: State,
+        end: int,
+        stride: int,
+        *,
+        start: int | None = None,
+        done: Sequence[bytes] = (),
+        snapshots: Sequence[int] = (),
+        on_step: OnStep | None = None,
+    ) -> Interval:
+        """Commit to `(start, end]` at `stride`, keeping the states after the steps in `snapshots`.
+
+        `start` is `state.step`, unless the interval is resumed: then `done` are its checkpoints up to `state`.
+        Whatever `on_step` raises stops the run after that step.
+        """
+        self._check_reach(state, end)
+        start = state.step if start is None else start
+        at = checkpoint_steps(start, end, stride)
+        if len(done) != sum(step <= state.step for step in at) or state.step < start:
+            raise InvalidInput(
+                f"{len(done)} checkpoints are known for ({start}, {end}] at stride {stride}, but the state is "
+                f"after step {state.step}; resume from the state that belongs to them"
+            )
+        checkpoints, committed, wanted = list(done), set(at), set(snapshots)
+        kept = {state.step: state} if state.step in wanted else {}
+        while state.step < end:
+            state, trace = self._step(state, state.step + 1 in committed, on_step)
+            if trace is not None:
+                checkpoints.append(trace.root)
+            if state.step in wanted:
+                kept[state.step] = state
+        return Interval(start, end, stride, tuple(checkpoints), kept)
+
+    def commit_run(self, on_step: OnStep | None = None) -> Interval:
+        """The claim's interval: the whole run at the first stride."""
+        return self.commit_interval(self._initial, self.terms.steps, self.terms.strides[0], on_step=on_step)
+
+    def node_values(self, state: State, *nodes: int) -> dict[int, NodeValues]:
+        """The tensors of some nodes in step `state.step + 1`, honestly executed: what a verifier is shown."""
+        capture = Capture(*nodes)
+        Interpreter(self.program, self._constants, self._backend, capture).step(state, False)
+        return capture.found
+
+    def _step(self, state: State, commit: bool, on_step: OnStep | None) -> tuple[State, StepTrace | None]:
+        after, trace = self.executor.step(state, commit)
+        if on_step:
+            on_step(after, trace)
+        return after, trace
+
+    def _check_reach(self, state: State, step: int) -> None:
+        if not state.step <= step <= self.terms.steps:
+            raise InvalidInput(
+                f"step {step} cannot be reached from step {state.step} in a run of {self.terms.steps} steps"
+            )

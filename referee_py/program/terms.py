@@ -1,0 +1,106 @@
+"""What a job says about its program on-chain (docs/protocol.md, section 4): roots, counts, steps and strides."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..commit import Tag, digest
+from ..errors import InvalidProgram, UnknownVersion
+from .program import Program, check_opset
+
+MODE_REPOPS_F32 = 1
+MAX_STRIDES = 8
+MAX_STEPS = 1 << 64  # exclusive
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The on-chain program. Field names follow the protocol; roots are 32 bytes."""
+
+    opset: int
+    mode: int
+    node_count: int
+    slot_count: int
+    constant_count: int
+    steps: int
+    structure_root: bytes
+    slot_root: bytes
+    constant_root: bytes
+    initial_root: bytes
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, program: Program, steps: int, strides: Sequence[int]) -> Terms:
+        """The terms of training that program. Raises InvalidProgram for impossible steps or strides."""
+        check_steps(steps)
+        check_strides(strides)
+        return cls(
+            program.opset,
+            MODE_REPOPS_F32,
+            len(program.nodes),
+            len(program.slots),
+            len(program.constants),
+            steps,
+            program.structure_root,
+            program.slot_root,
+            program.constant_root,
+            program.initial_root,
+            tuple(strides),
+        )
+
+    def hash(self) -> bytes:
+        """The program hash."""
+        numbers = (self.opset, self.mode, self.node_count, self.slot_count, self.constant_count, self.steps)
+        return digest(
+            Tag.PROGRAM,
+            struct.pack(">IBIIIQ", *numbers),
+            self.structure_root,
+            self.slot_root,
+            self.constant_root,
+            self.initial_root,
+            struct.pack(f">B{len(self.strides)}Q", len(self.strides), *self.strides),
+        )
+
+    def check(self, program: Program) -> None:
+        """Raises unless these are the terms of that program: a party refuses a job whose roots differ."""
+        check_opset(self.opset)
+        if self.mode != MODE_REPOPS_F32:
+            raise UnknownVersion(
+                f"arithmetic mode {self.mode}; this build implements {MODE_REPOPS_F32} (repops-f32)"
+            )
+        own = Terms.of(program, self.steps, self.strides)
+        for name in self.__slots__:
+            if getattr(self, name) != getattr(own, name):
+                raise InvalidProgram(
+                    f"the job says {name} = {_show(getattr(self, name))}, "
+                    f"its program file gives {_show(getattr(own, name))}; refuse the job"
+                )
+
+
+def check_steps(steps: int) -> None:
+    if not 1 <= steps < MAX_STEPS:
+        raise InvalidProgram(f"{steps} steps; a job has at least 1 and fewer than 2^64")
+
+
+def check_strides(strides: Sequence[int]) -> None:
+    """1 to 8 entries, strictly decreasing, each divides the one before, the last is 1."""
+    if not 1 <= len(strides) <= MAX_STRIDES or strides[-1] != 1 or strides[0] >= MAX_STEPS:
+        raise InvalidProgram(f"strides {list(strides)}: 1 to {MAX_STRIDES} of them below 2^64, the last is 1")
+    for coarse, fine in itertools.pairwise(strides):
+        if not 0 < fine < coarse or coarse % fine:
+            raise InvalidProgram(f"strides {list(strides)}: {fine} is not a proper divisor of {coarse}")
+
+
+def suggest_strides(steps: int, leaves: int = 64, factor: int = 8) -> tuple[int, ...]:
+    """Powers of `factor`, the coarsest such that the first run tree has at most `leaves` checkpoints."""
+    strides = [1]
+    while len(strides) < MAX_STRIDES and steps > leaves * strides[0]:
+        strides.insert(0, strides[0] * factor)
+    return tuple(strides)
+
+
+def _show(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
