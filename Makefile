@@ -39,7 +39,7 @@ $(STAMPS)/python: $(STAMPS)/venv pyproject.toml constraints.txt
 $(STAMPS)/node: package.json package-lock.json .npmrc $(STAMPS)/venv
 	@command -v npm >/dev/null || { echo "Assay needs Node.js 20 or later with npm" >&2; exit 1; }
 	npm ci
-	@# npm links a wrapper script at best; the binaries themselves start faster and die with their parent's signal.
+	@# Links to the binaries: npm's own would go through node, and npm 10 makes none (two packages claim each name).
 	cd $(BIN) && for tool in anvil cast forge; do \
 		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool && ./$$tool --version >/dev/null; done
 	@touch $@
@@ -85,6 +85,13 @@ format: setup ## Rewrite sources in the formats that lint checks
 	$(BIN)/ruff format --quiet .
 	$(BIN)/forge fmt
 	@find kernels/csrc -name '*.[ch]' -print0 2>/dev/null | xargs -0 -r $(BIN)/clang-format -i
+
+.PHONY: constraints
+constraints: $(STAMPS)/venv ## Resolve every Python dependency anew (torch stays at its pin)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
+		--report .build/resolution.json '.[capture,demo,dev]' "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python scripts/pin_constraints.py <.build/resolution.json >.build/constraints.txt
+	mv .build/constraints.txt constraints.txt
 
 .PHONY: bench
 bench: setup ## Measure the kernels on this machine
