@@ -1,0 +1,98 @@
+"""Shared fixtures: a local chain of its own for each test that asks for one."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parent.parent
+_START_TIMEOUT_S = 20.0
+
+# anvil's well-known development keys: its default mnemonic, accounts 0 to 4, each with 10000 ether.
+DEV_KEYS = (
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
+)
+
+
+@dataclass(frozen=True)
+class Anvil:
+    """A running local chain. ``keys`` are private keys of funded accounts."""
+
+    url: str
+    pid: int
+    chain_id: int = 31337
+    keys: tuple[str, ...] = DEV_KEYS
+
+
+def find_anvil() -> str | None:
+    """The anvil that `make setup` has installed, or one on the PATH."""
+    for folder in (".venv/bin", "node_modules/.bin"):
+        path = _ROOT / folder / "anvil"
+        if path.exists():
+            return str(path)
+    return shutil.which("anvil")
+
+
+@pytest.fixture
+def start_anvil() -> Iterator[Callable[..., Anvil]]:
+    """Starts chains: `start_anvil("--no-mining")`. Each is killed, by its own process id, when the test ends."""
+    program = find_anvil()
+    if program is None:
+        pytest.skip("anvil is not installed; run `make setup`")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*options: str, port: int | None = None) -> Anvil:
+        port = port or _free_port()
+        command = [program, "--port", str(port), "--hardfork", "osaka", "--silent", *options]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        running.append(process)
+        _wait_for(port, process)
+        return Anvil(f"http://127.0.0.1:{port}", process.pid)
+
+    yield start
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+@pytest.fixture
+def anvil(start_anvil: Callable[..., Anvil]) -> Anvil:
+    """A fresh chain that mines each transaction at once."""
+    return start_anvil()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(
+                f"anvil ended with code {process.returncode} before it listened on port {port}"
+            )
+        with socket.socket() as probe:
+            probe.settimeout(0.2)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise RuntimeError(f"anvil did not listen on port {port} within {_START_TIMEOUT_S} s")

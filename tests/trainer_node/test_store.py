@@ -1,0 +1,213 @@
+"""The store keeps exactly the bytes that a name stands for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
+from referee_py.errors import InvalidInput, Unavailable
+from trainer_node.artifacts import Fold, Kind, Name, check_for, encode_tensor_header, parse_hash, parse_tag
+from trainer_node.errors import Corrupt
+from trainer_node.store import Store
+
+
+def h(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store", sync=False)
+
+
+def files(store: Store) -> list[Path]:
+    return [path for path in store.root.rglob("*") if path.is_file()]
+
+
+def accept(name: Name, data: bytes, chunk: int = 100) -> None:
+    check = check_for(name)
+    for start in range(0, len(data), chunk):
+        check.update(data[start : start + chunk])
+    check.finish()
+
+
+TENSORS = [
+    np.arange(1000, dtype=np.float32).reshape(10, 100),
+    np.zeros((0, 3), np.int64),
+    np.array(-7, np.int64),
+    np.array([[True, False]]),
+    np.arange(LEAF_BYTES // 4, dtype=np.float32),
+    np.arange(LEAF_BYTES // 4 + 1, dtype=np.float32),
+]
+
+
+@pytest.mark.parametrize("array", TENSORS, ids=lambda a: f"{a.dtype}{list(a.shape)}")
+def test_tensor_comes_back_as_it_was(store: Store, array: np.ndarray) -> None:
+    name = store.put_tensor(array)
+    assert name == tensor_hash(array)
+    found = store.get_tensor(name)
+    assert found.dtype == array.dtype
+    assert found.shape == array.shape
+    assert (found == array).all()
+
+
+def test_nan_is_stored_canonically(store: Store) -> None:
+    odd = np.array([0x7FC00001, 0xFFC00000, 0x3F800000], np.uint32).view(np.float32)
+    assert store.get_tensor(store.put_tensor(odd)).view(np.uint32).tolist() == [
+        0x7FC00000,
+        0x7FC00000,
+        0x3F800000,
+    ]
+
+
+def test_blob_record_and_tree_come_back(store: Store) -> None:
+    record = Record(h(1), (h(2), h(3)), (h(4),))
+    tree = Tree(Tag.STEP_TREE, [h(i) for i in range(5)])
+    assert store.get_blob(store.put_blob(b"program")) == b"program"
+    assert store.get_record(store.put_record(record)) == record
+    assert store.get_tree(Tag.STEP_TREE, store.put_tree(tree), 5).leaves == tree.leaves
+    assert store.has(Name(Kind.TREE, tree.root, Tag.STEP_TREE, 5))
+    assert not store.has(Name(Kind.TREE, tree.root, Tag.STEP_TREE, 4))
+
+
+def test_trees_of_one_root_and_different_depth_live_side_by_side(store: Store) -> None:
+    deep = Tree(Tag.RUN_TREE, [h(i) for i in range(4)])
+    shallow = Tree(Tag.RUN_TREE, [deep.node(1, 0), deep.node(1, 1)])
+    assert store.put_tree(shallow) == store.put_tree(deep)
+    assert store.get_tree(Tag.RUN_TREE, deep.root, 4).leaves == deep.leaves
+    assert store.get_tree(Tag.RUN_TREE, deep.root, 2).leaves == shallow.leaves
+    found = store.find(Name(Kind.TREE, deep.root, Tag.RUN_TREE))
+    assert found is not None
+    assert found.name.endswith(".4")
+
+
+def test_missing_is_unavailable(store: Store) -> None:
+    with pytest.raises(Unavailable, match="not in the store"):
+        store.get_blob(h(9))
+
+
+def test_damage_on_disk_is_found_and_forgotten(store: Store) -> None:
+    name = store.put_tensor(np.ones(2000, np.float32))
+    path = store.find(Name(Kind.TENSOR, name))
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Corrupt):
+        store.get_tensor(name)
+    assert not path.exists()
+
+
+def test_torn_file_is_written_again(store: Store) -> None:
+    name = store.put_blob(b"x" * 5000)
+    path = store.find(Name(Kind.BLOB, name))
+    assert path is not None
+    path.write_bytes(b"x" * 100)
+    store.put_blob(b"x" * 5000)
+    assert store.get_blob(name) == b"x" * 5000
+
+
+def test_nothing_remains_of_what_was_refused(store: Store) -> None:
+    name = Name(Kind.BLOB, hashlib.sha256(b"right").digest())
+    with pytest.raises(Corrupt), store.incoming(name) as incoming:
+        incoming.write(b"wrong")
+    with pytest.raises(Corrupt, match="limit"), store.incoming(name, max_bytes=3) as incoming:
+        incoming.write(b"right")
+    with pytest.raises(ZeroDivisionError), store.incoming(name) as incoming:
+        incoming.write(b"right"[: 1 // 0])
+    assert files(store) == []
+
+
+def test_store_refuses_more_than_its_limit(tmp_path: Path) -> None:
+    store = Store(tmp_path, max_bytes=10)
+    with pytest.raises(InvalidInput, match="10"):
+        store.put_blob(b"x" * 11)
+
+
+def test_tree_without_count_cannot_be_received(store: Store) -> None:
+    with (
+        pytest.raises(InvalidInput, match="number of leaves"),
+        store.incoming(Name(Kind.TREE, h(1), Tag.RUN_TREE)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("count", range(40))
+def test_fold_agrees_with_tree(count: int) -> None:
+    fold = Fold(Tag.STEP_TREE)
+    leaves = [h(i) for i in range(count)]
+    for leaf in leaves:
+        fold.push(leaf)
+    assert fold.root() == Tree(Tag.STEP_TREE, leaves).root
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1024, 1 << 20])
+def test_check_does_not_depend_on_chunks(chunk: int) -> None:
+    array = np.arange(700, dtype=np.float32)
+    accept(Name(Kind.TENSOR, tensor_hash(array)), encode_tensor_header(array) + array.tobytes(), chunk)
+
+
+VECTOR = np.array([1.0, np.nan], np.float32)
+ENCODED = encode_tensor_header(VECTOR) + VECTOR.tobytes()
+NOT_THE_VECTOR = {
+    "truncated": ENCODED[:-1],
+    "empty": b"",
+    "extra": ENCODED + b"\0",
+    "dtype": b"\x09" + ENCODED[1:],
+    "rank": b"\x01\xff" + ENCODED[2:],
+    "huge": b"\x01\x01" + b"\xff" * 8 + ENCODED[10:],
+    "huge but empty": b"\x01\x03" + b"\xff" * 16 + bytes(8),
+    "nan": ENCODED[:-4] + b"\x01\x00\xc0\x7f",
+}
+
+
+@pytest.mark.parametrize("case", NOT_THE_VECTOR)
+def test_check_refuses_every_other_form_of_a_tensor(case: str) -> None:
+    name = Name(Kind.TENSOR, tensor_hash(VECTOR))
+    accept(name, ENCODED)
+    with pytest.raises(Corrupt):
+        accept(name, NOT_THE_VECTOR[case])
+
+
+def test_check_refuses_a_bool_that_is_neither() -> None:
+    array = np.array([True, False])
+    with pytest.raises(Corrupt, match="neither"):
+        accept(Name(Kind.TENSOR, tensor_hash(array)), encode_tensor_header(array) + b"\x01\x02")
+
+
+def test_inner_nodes_do_not_pass_for_leaves() -> None:
+    tree = Tree(Tag.STEP_TREE, [h(i) for i in range(4)])
+    inner = tree.node(1, 0) + tree.node(1, 1)
+    with pytest.raises(Corrupt, match="2 leaves"):
+        accept(Name(Kind.TREE, tree.root, Tag.STEP_TREE, 4), inner)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ab", "g" * 64, "A" * 64, "../" + "0" * 61, "0" * 65, "0" * 63 + "\n", "0" * 64 + "\n"]
+)
+def test_only_hashes_are_hashes(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_hash(text)
+
+
+@pytest.mark.parametrize("text", ["", "1", "21", "01", "0x15", "015", "..", "१५"])
+def test_only_tree_tags_are_tags(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_tag(text)
+
+
+def test_names_are_checked() -> None:
+    for bad in (
+        lambda: Name(Kind.BLOB, b"short"),
+        lambda: Name(Kind.TREE, h(1)),
+        lambda: Name(Kind.BLOB, h(1), Tag.RUN_TREE),
+        lambda: Name(Kind.TREE, h(1), Tag.LEAF, 1),
+        lambda: Name(Kind.TREE, h(1), Tag.RUN_TREE, -1),
+        lambda: Name(Kind.TREE, h(1), Tag.RUN_TREE, 1 << 60),
+    ):
+        with pytest.raises(InvalidInput):
+            bad()

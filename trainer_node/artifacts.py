@@ -1,0 +1,297 @@
+"""The four kinds of artifact: their names, their bytes, and the check of those bytes while they stream in.
+
+    kind      name                        bytes                                      limit
+    blob      SHA-256                     anything                                   the receiver's
+    tensor    TENSOR hash                 dtype u8 ‖ rank u8 ‖ dims u64be ‖ data     header says, and the receiver's
+    tree      tag, root, number of leaves leaf hashes, joined                        32 bytes a leaf
+    record    RECORD hash                 RECORD preimage without its tag            8482
+
+docs/protocol.md, section 8. SAFETY: a tree is named by its number of leaves too. Its inner nodes are the leaves of a
+shallower tree with the same root, so root and tag alone would let a server pass one for the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
+
+from referee_py.commit import (
+    HASH_BYTES,
+    LEAF_BYTES,
+    MAX_INPUTS,
+    MAX_OUTPUTS,
+    Record,
+    Tag,
+    depth_of,
+    describe,
+    digest,
+    empty,
+)
+from referee_py.errors import InvalidEncoding, InvalidInput
+
+from .errors import Corrupt
+
+MAX_RECORD_BYTES = HASH_BYTES + 2 + (MAX_INPUTS + MAX_OUTPUTS + 1) * HASH_BYTES
+MAX_TREE_LEAVES = 1 << 24
+"""The limit on nodes of a program (protocol section 4); run trees of a level are far smaller."""
+
+NUMPY_DTYPE = {Dtype.F32: np.dtype("<f4"), Dtype.I64: np.dtype("<i8"), Dtype.BOOL: np.dtype("?")}
+CANONICAL_NAN = 0x7FC00000
+
+Array = npt.NDArray[Any]
+
+_HEX_HASH = re.compile(r"[0-9a-f]{64}")
+_TREE_TAGS = frozenset(tag for tag in Tag if tag >= Tag.DATA_TREE)
+
+
+class Kind(StrEnum):
+    BLOB = "blob"
+    TENSOR = "tensor"
+    TREE = "tree"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What an artifact is asked for by. ``tag`` and ``count`` (leaves) belong to trees only."""
+
+    kind: Kind
+    hash: bytes
+    tag: Tag | None = None
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hash, bytes) or len(self.hash) != HASH_BYTES:
+            raise InvalidInput(f"artifact name {self.hash!r} is not a hash of {HASH_BYTES} bytes")
+        if (self.kind is Kind.TREE) != (self.tag is not None) or (
+            self.tag is None and self.count is not None
+        ):
+            raise InvalidInput(
+                f"a {self.kind} name with tag {self.tag} and count {self.count}; only trees have them"
+            )
+        if self.tag is not None and self.tag not in _TREE_TAGS:
+            raise InvalidInput(f"tag 0x{self.tag:02x} is not the tag of a tree")
+        if self.count is not None and not 0 <= self.count <= MAX_TREE_LEAVES:
+            raise InvalidInput(f"a tree of {self.count} leaves; the limit is {MAX_TREE_LEAVES}")
+
+    @property
+    def url_path(self) -> str:
+        """The path below a server's base URI. INVARIANT: letters, digits and slashes; a count is a query."""
+        tag = f"{self.tag:02x}/" if self.tag is not None else ""
+        query = f"?count={self.count}" if self.count is not None else ""
+        return f"/v1/{self.kind}/{tag}{self.hash.hex()}{query}"
+
+    def __str__(self) -> str:
+        return self.url_path.removeprefix("/v1/")
+
+
+def parse_hash(text: str) -> bytes:
+    """32 bytes from 64 lower-case hex digits, with or without 0x. Raises InvalidInput for anything else."""
+    digits = text.removeprefix("0x")
+    if not _HEX_HASH.fullmatch(digits):
+        raise InvalidInput(f"{text[:80]!r} is not a hash; give 64 lower-case hex digits")
+    return bytes.fromhex(digits)
+
+
+def parse_tag(text: str) -> Tag:
+    """The tree tag from its two hex digits, as docs/protocol.md writes it. Raises InvalidInput otherwise."""
+    for tag in _TREE_TAGS:
+        if text == f"{tag:02x}":
+            return tag
+    raise InvalidInput(
+        f"{text[:80]!r} is not the tag of a tree; give one of {sorted(f'{t:02x}' for t in _TREE_TAGS)}"
+    )
+
+
+def encode_tensor_header(array: Array) -> bytes:
+    """``dtype u8 ‖ rank u8 ‖ dims u64be each``."""
+    for code, dtype in NUMPY_DTYPE.items():
+        if array.dtype == dtype:
+            return describe(code, array.shape)
+    raise InvalidInput(f"dtype {array.dtype} cannot be stored; use float32, int64 or bool")
+
+
+def decode_tensor_header(head: bytes) -> tuple[Dtype, tuple[int, ...], int] | None:
+    """``(dtype, shape, header bytes)``, or None if ``head`` is still too short. Raises Corrupt if it is none."""
+    if len(head) < 2:
+        return None
+    code, rank = head[0], head[1]
+    if code not in set(Dtype) or rank > MAX_RANK:
+        raise Corrupt(
+            f"a tensor header of dtype {code} and rank {rank}; dtypes are 1..3 and ranks up to {MAX_RANK}"
+        )
+    size = 2 + 8 * rank
+    if len(head) < size:
+        return None
+    shape = struct.unpack_from(f">{rank}Q", head, 2)
+    # NOTE: zeros count as ones here, so that no intermediate product overflows in numpy either.
+    if math.prod(max(dim, 1) for dim in shape) >= MAX_ELEMENTS:
+        raise Corrupt(f"a tensor header of shape {shape}; it must have fewer than {MAX_ELEMENTS} elements")
+    return Dtype(code), shape, size
+
+
+class Fold:
+    """Root of a tree whose leaves arrive one by one; keeps one node a level."""
+
+    def __init__(self, tag: Tag) -> None:
+        self.tag = tag
+        self.count = 0
+        self._left: list[
+            bytes | None
+        ] = []  # at height h: a finished left sibling that waits for its right one
+
+    def push(self, leaf: bytes) -> None:
+        """Append a leaf (32 bytes)."""
+        self.count += 1
+        node = leaf
+        for height, left in enumerate(self._left):
+            if left is None:
+                self._left[height] = node
+                return
+            node, self._left[height] = digest(self.tag, left, node), None
+        self._left.append(node)
+
+    def root(self) -> bytes:
+        """The root over the leaves pushed so far, as :class:`referee_py.commit.Tree` gives it."""
+        right: bytes | None = None  # the unfinished subtree so far, padded; None while nothing waits
+        for height in range(depth_of(self.count)):
+            left = self._left[height]
+            if left is not None:
+                right = digest(self.tag, left, right or empty(self.tag, height))
+            elif right is not None:
+                right = digest(self.tag, right, empty(self.tag, height))
+        return right or (self._left and self._left[-1]) or empty(self.tag, 0)
+
+
+class Check(Protocol):
+    """Checks the bytes of one artifact as they arrive. Both raise Corrupt; ``update`` as early as it can."""
+
+    def update(self, chunk: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def check_for(name: Name) -> Check:
+    """The check that accepts exactly the bytes that ``name`` stands for."""
+    match name.kind:
+        case Kind.BLOB:
+            return _BlobCheck(name)
+        case Kind.TENSOR:
+            return _TensorCheck(name)
+        case Kind.TREE:
+            return _TreeCheck(name)
+        case Kind.RECORD:
+            return _RecordCheck(name)
+
+
+def _expect(name: Name, found: bytes) -> None:
+    if found != name.hash:
+        raise Corrupt(f"the bytes of {name} hash to {found.hex()}; ask another server")
+
+
+class _BlobCheck:
+    def __init__(self, name: Name) -> None:
+        self._name = name
+        self._hash = hashlib.sha256()
+
+    def update(self, chunk: bytes) -> None:
+        self._hash.update(chunk)
+
+    def finish(self) -> None:
+        _expect(self._name, self._hash.digest())
+
+
+class _RecordCheck:
+    def __init__(self, name: Name) -> None:
+        self._name = name
+        self._data = bytearray()
+
+    def update(self, chunk: bytes) -> None:
+        self._data += chunk
+        if len(self._data) > MAX_RECORD_BYTES:
+            raise Corrupt(f"{self._name} is longer than the longest record, {MAX_RECORD_BYTES} bytes")
+
+    def finish(self) -> None:
+        try:
+            record = Record.decode(bytes(self._data))
+        except InvalidEncoding as error:
+            raise Corrupt(f"{self._name} is no record: {error}") from error
+        _expect(self._name, record.hash())
+
+
+class _TreeCheck:
+    def __init__(self, name: Name) -> None:
+        assert name.tag is not None
+        self._name = name
+        self._fold = Fold(name.tag)
+        self._rest = b""
+
+    def update(self, chunk: bytes) -> None:
+        data = self._rest + chunk
+        whole = len(data) - len(data) % HASH_BYTES
+        limit = MAX_TREE_LEAVES if self._name.count is None else self._name.count
+        if self._fold.count + whole // HASH_BYTES > limit:
+            raise Corrupt(f"{self._name} has more than {limit} leaves")
+        for start in range(0, whole, HASH_BYTES):
+            self._fold.push(data[start : start + HASH_BYTES])
+        self._rest = data[whole:]
+
+    def finish(self) -> None:
+        if self._rest:
+            raise Corrupt(f"{self._name} ends inside a hash")
+        if self._name.count is not None and self._fold.count != self._name.count:
+            raise Corrupt(f"{self._name} has {self._fold.count} leaves, not {self._name.count}")
+        _expect(self._name, self._fold.root())
+
+
+class _TensorCheck:
+    def __init__(self, name: Name) -> None:
+        self._name = name
+        self._fold = Fold(Tag.DATA_TREE)
+        self._rest = b""
+        self._header: tuple[Dtype, tuple[int, ...]] | None = None
+        self._missing = 0  # data bytes still to come
+
+    def update(self, chunk: bytes) -> None:
+        data = self._rest + chunk
+        if self._header is None:
+            parsed = decode_tensor_header(data)
+            if parsed is None:
+                self._rest = data
+                return
+            dtype, shape, size = parsed
+            self._header = dtype, shape
+            self._missing = math.prod(shape) * NUMPY_DTYPE[dtype].itemsize
+            data = data[size:]
+        if len(data) > self._missing:
+            raise Corrupt(f"{self._name} has more data than its shape {self._header[1]} holds")
+        whole = len(data) if len(data) == self._missing else len(data) - len(data) % LEAF_BYTES
+        self._leaves(memoryview(data)[:whole])
+        self._missing -= whole
+        self._rest = data[whole:]
+
+    def _leaves(self, data: memoryview) -> None:
+        assert self._header is not None
+        dtype = self._header[0]
+        if dtype is Dtype.BOOL and (np.frombuffer(data, np.uint8) > 1).any():
+            raise Corrupt(f"{self._name} is of bools and has a byte that is neither 0 nor 1")
+        if dtype is Dtype.F32:
+            bits = np.frombuffer(data, "<u4")
+            if (bits[(bits & 0x7FFFFFFF) > 0x7F800000] != CANONICAL_NAN).any():
+                raise Corrupt(f"{self._name} has a NaN that is not 0x{CANONICAL_NAN:08X}")
+        for start in range(0, len(data), LEAF_BYTES):
+            self._fold.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
+
+    def finish(self) -> None:
+        if self._header is None or self._rest or self._missing:
+            raise Corrupt(f"{self._name} is truncated")
+        _expect(self._name, digest(Tag.TENSOR, describe(*self._header), self._fold.root()))

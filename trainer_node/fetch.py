@@ -1,0 +1,232 @@
+"""Fetch artifacts by hash from servers that may lie, stall or drown us.
+
+SAFETY: every byte is counted and checked while it streams (:mod:`trainer_node.artifacts`); only the right bytes reach
+the store. URIs come from strangers over the chain: http and https only, no redirect, no proxy or password from the
+environment, no compressed answers, and one deadline over the whole download: a server that drips bytes cannot hold us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from referee_py.commit import Record, Tag, Tree
+from referee_py.errors import InvalidInput, Unavailable
+
+from .artifacts import HASH_BYTES, MAX_RECORD_BYTES, Array, Kind, Name
+from .errors import Corrupt
+from .store import Store
+
+MAX_URI_BYTES = 256
+"""Matches what fits in a claim; longer ones are refused unread."""
+
+_log = structlog.get_logger(__name__)
+
+
+class _TryAgain(Exception):
+    """A failure that another attempt at the same server may cure."""
+
+
+def check_uri(uri: str) -> str:
+    """The base URI without its trailing slash. Raises InvalidInput unless it is a plain http(s) address."""
+    if not uri.isascii() or not uri.isprintable() or len(uri) > MAX_URI_BYTES:
+        raise InvalidInput(
+            f"URI {uri[:80]!r}: it must be printable ASCII of at most {MAX_URI_BYTES} characters"
+        )
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidInput(f"URI {uri!r}: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise InvalidInput(f"URI {uri!r}: only http://host and https://host addresses are fetched from")
+    if parts.username is not None or parts.query or parts.fragment or "\\" in uri or " " in uri:
+        raise InvalidInput(f"URI {uri!r}: a base address has no user, query, fragment, space or backslash")
+    return uri.rstrip("/")
+
+
+class Fetcher:
+    """Gets artifacts into a store from a list of base URIs, trying one after the other.
+
+    ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds the whole download: it may take
+    ``timeout_s + size limit / min_rate`` seconds. All methods raise
+
+    - ``Unavailable`` if no server has it in time;
+    - ``Corrupt`` (an Unavailable too) if some server answered with other bytes and none with the right ones;
+    - ``InvalidInput`` for a name that is no name. A URI that is no URI counts as a server that does not answer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        timeout_s: float = 10.0,
+        min_rate: float = 256 * 1024,
+        attempts: int = 3,
+        backoff_s: float = 0.2,
+    ) -> None:
+        self.store = store
+        self._timeout_s = timeout_s
+        self._min_rate = min_rate
+        self._attempts = attempts
+        self._backoff_s = backoff_s
+
+    def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
+        """A blob of at most ``max_bytes``."""
+        self.fetch(Name(Kind.BLOB, sha256), uris, max_bytes=max_bytes)
+        return self.store.get_blob(sha256)
+
+    def tensor(self, tensor: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> Array:
+        """A tensor; its dtype and shape are part of its hash. ``max_bytes`` bounds header and data."""
+        self.fetch(Name(Kind.TENSOR, tensor), uris, max_bytes=max_bytes)
+        return self.store.get_tensor(tensor)
+
+    def tree(self, tag: Tag, root: bytes, count: int, uris: Sequence[str]) -> Tree:
+        """The tree of that kind and root with exactly ``count`` leaves."""
+        self.fetch(Name(Kind.TREE, root, tag, count), uris)
+        return self.store.get_tree(tag, root, count)
+
+    def record(self, record: bytes, uris: Sequence[str]) -> Record:
+        """A node record."""
+        self.fetch(Name(Kind.RECORD, record), uris)
+        return self.store.get_record(record)
+
+    def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
+        """Have the artifact in the store. Returns at once if it is there."""
+        if not self.store.has(name):
+            _run(self._fetch(name, uris, self._limit(name, max_bytes)))
+
+    def fetch_all(
+        self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
+    ) -> None:
+        """Have all of them in the store, ``parallel`` at a time. Raises the first error after the others have ended."""
+        missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
+        if missing:
+            _run(self._fetch_all(missing, uris, max_bytes, parallel))
+
+    # ------------------------------------------------------------------ inside
+
+    def _limit(self, name: Name, max_bytes: int | None) -> int:
+        limit = min(max_bytes or self.store.max_bytes, self.store.max_bytes)
+        if name.kind is Kind.RECORD:
+            limit = min(limit, MAX_RECORD_BYTES)
+        if name.count is not None:
+            limit = min(limit, name.count * HASH_BYTES)
+        return limit
+
+    async def _fetch_all(
+        self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
+    ) -> None:
+        gate = asyncio.Semaphore(parallel)
+
+        async def one(name: Name) -> None:
+            async with gate:
+                await self._fetch(name, uris, self._limit(name, max_bytes))
+
+        results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _fetch(self, name: Name, uris: Sequence[str], limit: int) -> None:
+        reasons: list[str] = []
+        corrupt = False
+        for uri in dict.fromkeys(uris):
+            try:
+                await self._from(check_uri(uri), name, limit)
+                return
+            except Corrupt as error:
+                corrupt = True
+                reasons.append(f"{uri}: {error}")
+                _log.warning("artifact.corrupt", artifact=str(name), uri=uri, reason=str(error))
+            except (Unavailable, InvalidInput) as error:
+                reasons.append(f"{uri[:MAX_URI_BYTES]}: {error}")
+        found = "; ".join(reasons) if reasons else "no server is known"
+        raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
+
+    async def _from(self, uri: str, name: Name, limit: int) -> None:
+        """One server, with retries for failures of the network."""
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self._attempts),
+            wait=wait_random_exponential(self._backoff_s, max=5),
+            retry=retry_if_exception_type(_TryAgain),
+            reraise=True,
+        )
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    await self._download(uri, name, limit)
+        except _TryAgain as error:
+            raise Unavailable(str(error)) from error
+
+    async def _download(self, uri: str, name: Name, limit: int) -> None:
+        timeout = httpx.Timeout(self._timeout_s)
+        seconds = self._timeout_s + limit / self._min_rate
+        headers = {"Accept-Encoding": "identity", "User-Agent": "assay"}
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                httpx.AsyncClient(
+                    timeout=timeout, follow_redirects=False, trust_env=False, headers=headers
+                ) as client,
+                client.stream("GET", uri + name.url_path) as response,
+            ):
+                self._check_head(response, name, limit)
+                with self.store.incoming(name, limit) as incoming:
+                    async for chunk in response.aiter_raw(1 << 16):
+                        incoming.write(chunk)
+                    _check_length(response, incoming.size, name)
+        except TimeoutError:
+            raise Unavailable(f"not delivered within {seconds:.0f} s") from None
+        except httpx.TransportError as error:
+            raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
+        except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as error:
+            raise Unavailable(f"{type(error).__name__} {error}".strip()) from error
+
+    @staticmethod
+    def _check_head(response: httpx.Response, name: Name, limit: int) -> None:
+        if response.status_code >= 500 or response.status_code == 429:
+            raise _TryAgain(f"the server answers {response.status_code}")
+        if response.status_code != 200:
+            raise Unavailable(f"the server answers {response.status_code}")
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise Corrupt(f"{name} came compressed; artifacts are served as they are")
+        length = response.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length[:20]) > limit:
+            raise Corrupt(f"{name} is announced with {length[:20]} bytes; the limit is {limit}")
+
+
+def _check_length(response: httpx.Response, size: int, name: Name) -> None:
+    """NOTE: a connection that broke is no lie; the transport tells us of it unless the answer has no length."""
+    length = response.headers.get("Content-Length", "")
+    if length.isdecimal() and int(length[:20]) != size:
+        raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end, from a thread with or without an event loop of its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=target, name="fetch")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

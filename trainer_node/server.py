@@ -1,0 +1,165 @@
+"""The artifact server: immutable files by hash over HTTP, with health and metrics.
+
+    GET /v1/blob/<sha256>   /v1/tensor/<hash>   /v1/tree/<tag>/<root>[?count=n]   /v1/record/<hash>
+    GET /healthz  the process lives        /readyz  it can do its work: 200, or 503 with the reasons
+    GET /metrics  Prometheus text
+
+It serves what the store has and computes nothing, so a peer can cost it bandwidth only. It needs no trust either: the
+receiver checks every byte (:mod:`trainer_node.fetch`).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Response
+from fastapi.responses import FileResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from referee_py.errors import InvalidInput
+
+from .artifacts import Kind, Name, parse_hash, parse_tag
+from .errors import ConfigError
+from .store import Store
+
+Readiness = Callable[[], list[str]]
+"""Why the process cannot do its work now; empty if it can."""
+
+_IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+_MAX_CONNECTIONS = 256
+_START_TIMEOUT_S = 10.0
+
+
+def create_app(
+    store: Store, *, readiness: Readiness = list, registry: CollectorRegistry | None = None
+) -> FastAPI:
+    """The ASGI application over a store."""
+    app = FastAPI(title="Assay artifacts", openapi_url=None, docs_url=None, redoc_url=None)
+
+    def send(name: Name) -> FileResponse:
+        path = store.find(name)
+        if path is None:
+            raise HTTPException(404, f"{name} is not here")
+        return FileResponse(path, media_type="application/octet-stream", headers=_IMMUTABLE)
+
+    @app.exception_handler(InvalidInput)
+    def refuse(_request: object, error: InvalidInput) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status_code=400)
+
+    @app.get("/v1/blob/{sha256}")
+    def blob(sha256: str) -> FileResponse:
+        return send(Name(Kind.BLOB, parse_hash(sha256)))
+
+    @app.get("/v1/tensor/{tensor}")
+    def tensor(tensor: str) -> FileResponse:
+        return send(Name(Kind.TENSOR, parse_hash(tensor)))
+
+    @app.get("/v1/record/{record}")
+    def record(record: str) -> FileResponse:
+        return send(Name(Kind.RECORD, parse_hash(record)))
+
+    @app.get("/v1/tree/{tag}/{root}")
+    def tree(tag: str, root: str, count: int | None = None) -> FileResponse:
+        return send(Name(Kind.TREE, parse_hash(root), parse_tag(tag), count))
+
+    @app.get("/healthz")
+    def health() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.get("/readyz")
+    def ready() -> JSONResponse:
+        reasons = readiness()
+        return JSONResponse({"ready": not reasons, "reasons": reasons}, status_code=503 if reasons else 200)
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        text = generate_latest(registry) if registry is not None else b""
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    return app
+
+
+class ArtifactServer:
+    """The server in a thread of its own. Use as a context manager, or :meth:`start` and :meth:`stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        readiness: Readiness = list,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        app = create_app(store, readiness=readiness, registry=registry)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=2,
+            server_header=False,
+        )
+        self._server = uvicorn.Server(config)
+        self._address = host, port
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on (the real one, if 0 was asked for). Raises ConfigError before the start."""
+        if self._socket is None:
+            raise ConfigError("the artifact server has not been started")
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    @property
+    def uri(self) -> str:
+        """Base URI as this machine sees it."""
+        host = self._address[0]
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def start(self) -> ArtifactServer:
+        """Listen and serve. Raises ConfigError if the address cannot be had."""
+        host, port = self._address
+        try:
+            self._socket = socket.create_server(
+                (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {host}:{port}: {error.strerror}; set another host or port"
+            ) from error
+        self._thread = threading.Thread(target=self._run, name="artifact-server", daemon=True)
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(_START_TIMEOUT_S / 0.01)):
+            if self._server.started:
+                return self
+            if not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        self.stop()
+        raise ConfigError(f"the artifact server on {host}:{port} did not start within {_START_TIMEOUT_S} s")
+
+    def stop(self) -> None:
+        """Finish what is being sent (2 s at most) and stop. Idempotent."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        if self._socket is not None:
+            self._socket.close()
+
+    def __enter__(self) -> ArtifactServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket] if self._socket else None)

@@ -1,0 +1,245 @@
+"""Content-addressed artifacts on disk.
+
+    <root>/blob/4f/4f...e1                   <root>/record/07/07...3c
+    <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
+    <root>/incoming/...                      what is still being written
+
+A file appears under its name in one rename, after its bytes were checked: readers and the server never see half of one.
+SAFETY: file names are built from validated hashes only; nothing that a peer sends becomes part of a path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
+from referee_py.errors import InvalidInput, Unavailable
+
+from .artifacts import (
+    NUMPY_DTYPE,
+    Array,
+    Check,
+    Kind,
+    Name,
+    check_for,
+    decode_tensor_header,
+    encode_tensor_header,
+)
+from .errors import Corrupt
+
+DEFAULT_MAX_BYTES = 16 << 30
+_CHUNK = 1 << 20
+_LEFTOVER_S = 24 * 3600
+
+
+class Incoming:
+    """One artifact on its way into the store: bytes are checked as they come, and named at the end."""
+
+    def __init__(self, name: Name, file: BinaryIO, max_bytes: int) -> None:
+        self._check: Check = check_for(name)
+        self._file = file
+        self._name = name
+        self._max_bytes = max_bytes
+        self.size = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Append. Raises Corrupt as soon as the bytes cannot become the artifact, or exceed the limit."""
+        self.size += len(chunk)
+        if self.size > self._max_bytes:
+            raise Corrupt(
+                f"{self._name} is larger than {self._max_bytes} bytes, the limit; raise limits.artifact_bytes"
+            )
+        self._check.update(chunk)
+        self._file.write(chunk)
+
+    def finish(self) -> None:
+        """Raises Corrupt unless the bytes are the whole artifact."""
+        self._check.finish()
+
+
+class Store:
+    """Artifacts by hash. Safe for several threads and processes: files are immutable and appear atomically.
+
+    ``max_bytes`` bounds one artifact. ``sync=False`` leaves out fsync: faster, and safe too, since a torn file fails
+    its check when it is read and is then forgotten.
+    """
+
+    def __init__(self, root: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, sync: bool = True) -> None:
+        self.root = root
+        self.max_bytes = max_bytes
+        self._sync = sync
+        self._incoming = root / "incoming"
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        for (
+            path
+        ) in self._incoming.iterdir():  # what crashes have left; another process may still write newer ones
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - _LEFTOVER_S:
+                    path.unlink()
+
+    # ------------------------------------------------------------------ put
+
+    def put_blob(self, data: bytes) -> bytes:
+        """Store a blob; returns its SHA-256."""
+        name = Name(Kind.BLOB, hashlib.sha256(data).digest())
+        self._put(name, data)
+        return name.hash
+
+    def put_tensor(self, array: Array) -> bytes:
+        """Store a tensor (float32, int64 or bool) in canonical form; returns its TENSOR hash."""
+        array = canonical(array)
+        name = Name(Kind.TENSOR, tensor_hash(array))
+        data = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        self._put(name, encode_tensor_header(array), data)
+        return name.hash
+
+    def put_tree(self, tree: Tree) -> bytes:
+        """Store a tree's leaves; returns its root."""
+        self._put(Name(Kind.TREE, tree.root, tree.tag, len(tree.leaves)), b"".join(tree.leaves))
+        return tree.root
+
+    def put_record(self, record: Record) -> bytes:
+        """Store a record; returns its RECORD hash."""
+        name = Name(Kind.RECORD, record.hash())
+        self._put(name, record.encode())
+        return name.hash
+
+    # ------------------------------------------------------------------ get
+
+    def get_blob(self, sha256: bytes) -> bytes:
+        """The blob. Raises Unavailable if it is not here, Corrupt if the disk has damaged it (and forgets it)."""
+        return self._read(Name(Kind.BLOB, sha256))
+
+    def get_tensor(self, tensor: bytes) -> Array:
+        """The tensor as a new array. Errors as :meth:`get_blob`."""
+        name = Name(Kind.TENSOR, tensor)
+        data = bytearray(self._read(name))
+        parsed = decode_tensor_header(bytes(data[: 2 + 8 * 8]))
+        assert parsed is not None  # the check has accepted the file
+        dtype, shape, size = parsed
+        count = math.prod(shape)
+        return np.frombuffer(data, NUMPY_DTYPE[dtype], count, size if count else 0).reshape(shape)
+
+    def get_tree(self, tag: Tag, root: bytes, count: int) -> Tree:
+        """The tree with ``count`` leaves. Errors as :meth:`get_blob`."""
+        data = self._read(Name(Kind.TREE, root, tag, count))
+        return Tree(tag, [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)])
+
+    def get_record(self, record: bytes) -> Record:
+        """The record. Errors as :meth:`get_blob`."""
+        return Record.decode(self._read(Name(Kind.RECORD, record)))
+
+    def has(self, name: Name) -> bool:
+        """Whether it is here; its bytes were checked when it was written."""
+        return self.find(name) is not None
+
+    def find(self, name: Name) -> Path | None:
+        """The file of an artifact, for reading only; of a tree without a count, the one with the most leaves."""
+        if name.kind is Kind.TREE and name.count is None:
+            folder = self._path(Name(Kind.TREE, name.hash, name.tag, 0)).parent
+            found = [
+                (int(p.suffix[1:]), p)
+                for p in folder.glob(f"{name.hash.hex()}.*")
+                if p.suffix[1:].isdecimal()
+            ]
+            return max(found)[1] if found else None
+        path = self._path(name)
+        return path if path.is_file() else None
+
+    def forget(self, name: Name) -> None:
+        """Remove an artifact if it is here."""
+        path = self.find(name)
+        if path:
+            path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def incoming(self, name: Name, max_bytes: int | None = None) -> Iterator[Incoming]:
+        """Receive an artifact: write its bytes in the block. It is kept if the block ends well and the bytes are right.
+
+        Raises Corrupt. Whatever happens, nothing but the right bytes ever stands under the name.
+        """
+        if name.kind is Kind.TREE and name.count is None:
+            raise InvalidInput(f"{name} has no number of leaves; it is part of a tree's name in the store")
+        with self._named_at_the_end(name) as file:
+            incoming = Incoming(name, file, min(max_bytes or self.max_bytes, self.max_bytes))
+            yield incoming
+            incoming.finish()
+
+    # ------------------------------------------------------------------ files
+
+    def _path(self, name: Name) -> Path:
+        digits = name.hash.hex()
+        if name.kind is Kind.TREE:
+            return self.root / name.kind / f"{name.tag:02x}" / digits[:2] / f"{digits}.{name.count}"
+        return self.root / name.kind / digits[:2] / digits
+
+    def _put(self, name: Name, *parts: bytes | memoryview) -> None:
+        size = sum(len(part) for part in parts)
+        path = self._path(name)
+        # NOTE: a file of another size is one that a crash has torn; it is written again.
+        if path.is_file() and path.stat().st_size == size:
+            return
+        if size > self.max_bytes:
+            raise InvalidInput(
+                f"{name} has {size} bytes; the limit is {self.max_bytes}, limits.artifact_bytes"
+            )
+        with self._named_at_the_end(name) as file:
+            for part in parts:
+                file.write(part)
+
+    @contextlib.contextmanager
+    def _named_at_the_end(self, name: Name) -> Iterator[BinaryIO]:
+        """A temporary file that gets its name when the block ends without error, and is removed otherwise."""
+        with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
+            try:
+                yield file
+                file.flush()
+                if self._sync:
+                    os.fsync(file.fileno())
+                path = self._path(name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Path(file.name).replace(path)
+                if self._sync:
+                    _sync_folder(path.parent)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def _read(self, name: Name) -> bytes:
+        path = self._path(name)
+        try:
+            with path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > self.max_bytes:
+                    raise Corrupt(f"{name} has {size} bytes on disk; the limit is {self.max_bytes}")
+                data = file.read(size)
+        except FileNotFoundError:
+            raise Unavailable(f"{name} is not in the store; fetch it from a server that has it") from None
+        check = check_for(name)
+        try:
+            for start in range(0, len(data), _CHUNK):
+                check.update(data[start : start + _CHUNK])
+            check.finish()
+        except Corrupt:
+            path.unlink(missing_ok=True)
+            raise
+        return data
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
