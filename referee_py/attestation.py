@@ -7,11 +7,17 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
+from eth_keys.exceptions import BadSignature
+from eth_utils import ValidationError
 from eth_utils.crypto import keccak
+
+from .errors import InvalidEncoding
 
 DOMAIN_NAME = "Assay Referee"
 DOMAIN_VERSION = "1"
 SIGNATURE_BYTES = 65
+_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+"""Half the order of secp256k1's group."""
 
 TYPES = {
     "Verdict": [
@@ -62,11 +68,18 @@ def sign(verdict: Verdict, chain_id: int, referee: str, key: bytes) -> bytes:
     return bytes(signed.signature)
 
 
-def recover(verdict: Verdict, chain_id: int, referee: str, signature: bytes) -> str | None:
-    """The checksummed address that signed, or None if it is no signature at all."""
+def recover(verdict: Verdict, chain_id: int, referee: str, signature: bytes) -> str:
+    """The checksummed address that signed. Raises InvalidEncoding for what is no canonical signature.
+
+    SAFETY: `s` in the lower half of the order and `v` 27 or 28, as the contract demands, so a signature has one
+    form only.
+    """
     if len(signature) != SIGNATURE_BYTES:
-        return None
+        raise InvalidEncoding(f"a signature of {len(signature)} bytes; it has {SIGNATURE_BYTES}")
+    s, v = int.from_bytes(signature[32:64], "big"), signature[64]
+    if s > _HALF_ORDER or v not in (27, 28):
+        raise InvalidEncoding(f"a signature that is not canonical: v = {v}, s = {s:#x}")
     try:
         return str(Account.recover_message(verdict.typed_data(chain_id, referee), signature=signature))
-    except Exception:
-        return None
+    except (BadSignature, ValidationError) as error:
+        raise InvalidEncoding(f"a signature of nobody: {error}") from error

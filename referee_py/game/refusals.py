@@ -1,4 +1,10 @@
-"""Why a move is refused: one class for each custom error of the contracts, by the same name."""
+"""Why a move is refused: one class for each custom error of the contracts, by the same name.
+
+Refusal
+├── of a match      contracts/interfaces/IReferee.sol
+├── of a proof      contracts/commit/
+└── of a job        contracts/interfaces/IJobs.sol
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,26 @@ class Refusal(IllegalMove):
     """Base of the refusals; the name of the class is the name of the contract's error."""
 
 
+def require(holds: bool, refusal: type[Refusal], *values: object) -> None:
+    """One guard a line. The values say what was found, and what was wanted."""
+    if not holds:
+        what = (refusal.__doc__ or refusal.__name__).strip().rstrip(".")
+        raise refusal(f"{what}: {', '.join(map(show, values))}" if values else what)
+
+
+def show(value: object) -> str:
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+
+
+# --- of a match -------------------------------------------------------------------------------------------------
+
+
 class WrongPhase(Refusal):
-    """The match does not wait for a move of this kind."""
+    """The match or job does not wait for a move of this kind (have, want)."""
 
 
 class Late(Refusal):
-    """A side has run out of time; only a timeout may follow."""
+    """A side has run out of time, only a timeout may follow (mask)."""
 
 
 class NotLate(Refusal):
@@ -29,36 +49,60 @@ class AlreadyPosted(Refusal):
     """That side has published its half at this position."""
 
 
-class WrongLength(Refusal):
-    """Too few or too many hashes, or a malformed encoding."""
+class WrongNode(Refusal):
+    """Something that does not hash to the side's node (side, have, want)."""
 
 
-class WrongHash(Refusal):
-    """Something that does not hash to what is committed."""
+class BadDescent(Refusal):
+    """A descent goes down at least min(height, 4) levels and at most height (levels, height)."""
 
 
-class WrongProof(Refusal):
-    """A Merkle path of the wrong length, at an impossible index, or to another root."""
+class PathsDiffer(Refusal):
+    """The two paths of a descent differ in length."""
 
 
-class SameNode(Refusal):
-    """Both sides agree on the node; it is not the difference."""
+class ChildOutOfRange(Refusal):
+    """No such descendant (child, levels)."""
 
 
-class NotFirst(Refusal):
-    """Something to the left of the node differs too."""
+class NoDifference(Refusal):
+    """Both sides agree on the node, so it is not the difference."""
+
+
+class EarlierDifference(Refusal):
+    """The trees differ already to the left of this child (level)."""
+
+
+class PreviousNotNeeded(Refusal):
+    """A checkpoint before the interval where there is none to agree on."""
 
 
 class NotSpokesman(Refusal):
-    """Only the spokesman of a side may post a new root."""
+    """Only the spokesman of a side may post a new root (sender, spokesman)."""
 
 
-class NothingToJudge(Refusal):
-    """The records do not differ in what this move judges."""
+class WellFormed(Refusal):
+    """Both records are well formed, so there is nothing to say about their structure."""
 
 
 class Malformed(Refusal):
-    """A record is not well formed, so only its structure may be judged."""
+    """A record is not well formed, so only its structure may be judged (mask)."""
+
+
+class InputsEqual(Refusal):
+    """The records do not differ in that input."""
+
+
+class InputsDiffer(Refusal):
+    """The records differ in an input, so the operator is not in dispute (input)."""
+
+
+class UnknownOperand(Refusal):
+    """A structure names a kind of operand that does not exist."""
+
+
+class ForwardReference(Refusal):
+    """An input names a node that is not earlier, so it cannot be agreed (source, node)."""
 
 
 class NotVerifier(Refusal):
@@ -69,15 +113,44 @@ class AlreadyVoted(Refusal):
     """That verifier has voted in this match."""
 
 
+class ECDSAInvalidSignature(Refusal):
+    """Not a signature: wrong length, not canonical, or of nobody."""
+
+
 class VerdictOver(Refusal):
     """The verdict period has ended."""
 
 
-class VerdictOpen(Refusal):
+class VerdictRunning(Refusal):
     """The verdict period has not ended."""
 
 
-def require(holds: bool, refusal: type[Refusal], detail: str = "") -> None:
-    """One guard a line."""
-    if not holds:
-        raise refusal(detail or (refusal.__doc__ or "").strip())
+# --- of a proof -------------------------------------------------------------------------------------------------
+
+
+class WrongPathLength(Refusal):
+    """A path must have exactly as many siblings as the tree is deep (have, want)."""
+
+
+class IndexOutOfTree(Refusal):
+    """No such leaf (index, depth)."""
+
+
+class WrongChildCount(Refusal):
+    """A level must have exactly as many nodes as asked for (have, want)."""
+
+
+class PathMismatch(Refusal):
+    """The path does not lead to the committed root (have, want)."""
+
+
+class StructureTooLong(Refusal):
+    """The encoding is longer than any structure may be."""
+
+
+class StructureTruncated(Refusal):
+    """The encoding ends before what its header announces."""
+
+
+class NoSuchInput(Refusal):
+    """The node has no such input (input, count)."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..attestation import Verdict, recover
-from ..commit import Tag, depth_of, empty, fold_descendants
+from ..commit import Tag, depth_of, empty, fold_descendants, fold_path
+from ..errors import InvalidEncoding
 from . import clock, judge, refusals
 from .judge import proven
 from .refusals import require
@@ -25,20 +26,20 @@ from .state import (
     JudgeInput,
     JudgeStructure,
     MatchState,
+    MatchTerms,
     Move,
     OpenRecord,
     Phase,
     Reason,
     Refine,
     Reveal,
-    Terms,
     Timeout,
     leaf_count,
     leaf_end,
 )
 
 
-def apply(state: MatchState, terms: Terms, move: Move, sender: str, now: int) -> MatchState:
+def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: int) -> MatchState:
     """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
     match move:
         case Reveal():
@@ -51,97 +52,140 @@ def apply(state: MatchState, terms: Terms, move: Move, sender: str, now: int) ->
             return _open(_at(state, Phase.OPEN, now), move)
         case JudgeStructure():
             return _end(
-                _at(state, Phase.OPEN, now), judge.structure(state, terms.program, move), Reason.STRUCTURE
+                _at(state, Phase.OPEN, now),
+                judge.structure(state, terms.program, move.exhibit),
+                Reason.STRUCTURE,
             )
         case JudgeInput():
-            return _end(_at(state, Phase.OPEN, now), *judge.input(state, terms.program, move))
+            return _end(_at(state, Phase.OPEN, now), *judge.input_(state, terms.program, move))
         case CallVerifiers():
-            return _call_verifiers(_at(state, Phase.OPEN, now), terms, move, now)
+            return _call_verifiers(_at(state, Phase.OPEN, now), terms, move)
         case Attest():
-            return _attest(_at(state, Phase.VERDICT, now), terms, move, now)
+            return _attest(_in(state, Phase.VERDICT), terms, move, now)
         case Expire():
-            return _expire(_at(state, Phase.VERDICT, now), now)
+            return _expire(_in(state, Phase.VERDICT), terms, now)
         case Timeout():
             return _timeout(state, now)
     raise TypeError(f"no rule for {move!r}")
 
 
+def _in(state: MatchState, phase: Phase) -> MatchState:
+    require(state.phase is phase, refusals.WrongPhase, state.phase.name, phase.name)
+    return state
+
+
 def _at(state: MatchState, phase: Phase, now: int) -> MatchState:
-    """The guards of every move but a timeout, and its charge."""
-    require(state.phase is phase, refusals.WrongPhase)
-    require(not clock.late(state, now), refusals.Late)
+    """The guards of a move by which a side meets its clock, and its charge."""
+    late = clock.late(_in(state, phase), now)
+    require(not late, refusals.Late, late)
     return clock.charge(state, now)
 
 
 def _end(state: MatchState, losers: int, reason: Reason) -> MatchState:
-    return replace(state, phase=Phase.DONE, posted=NOBODY, losers=losers, reason=reason)
+    return replace(state, phase=Phase.DONE, losers=losers, reason=reason)
 
 
-# --- walk -----------------------------------------------------------------------------------------------------
+# --- walk -------------------------------------------------------------------------------------------------------
+
+
+def opened(terms: MatchTerms, roots: tuple[bytes, bytes], now: int) -> MatchState:
+    """A match as it begins: at the root of the coarsest run tree, or below it if that tree is one leaf."""
+    program = terms.program
+    state = MatchState(
+        phase=Phase.WALK,
+        posted=NOBODY,
+        level=0,
+        height=depth_of(leaf_count(0, program.steps, program.strides[0])),
+        index=0,
+        start=0,
+        end=program.steps,
+        root=roots,
+        node=roots,
+        agreed=program.initial_root,
+        clock=(terms.clock, terms.clock),
+        tick=now,
+    )
+    return state if state.height else _to_interval(state, terms)
 
 
 def _post(state: MatchState, side: int) -> MatchState:
-    require(side in (0, 1), refusals.BadSide)
-    require(not state.posted >> side & 1, refusals.AlreadyPosted)
+    require(side in (0, 1), refusals.BadSide, side)
+    require(not state.posted >> side & 1, refusals.AlreadyPosted, side)
     return replace(state, posted=state.posted | 1 << side)
 
 
-def _reveal(state: MatchState, terms: Terms, move: Reveal) -> MatchState:
+def _reveal(state: MatchState, terms: MatchTerms, move: Reveal) -> MatchState:
     state = _post(state, move.side)
     expected = 1 << min(state.height, MAX_GENERATIONS)
-    require(
-        len(move.children) == expected, refusals.WrongLength, f"{len(move.children)} nodes, not {expected}"
-    )
-    folded = fold_descendants(state.tag(terms.program), move.children)
-    require(folded == state.node[move.side], refusals.WrongHash)
+    require(len(move.children) == expected, refusals.WrongChildCount, len(move.children), expected)
+    folded, want = fold_descendants(state.tag(terms.program), move.children), state.node[move.side]
+    require(folded == want, refusals.WrongNode, move.side, folded, want)
     return state
 
 
-def _descend(state: MatchState, terms: Terms, move: Descend) -> MatchState:
-    generations = len(move.path0)
+def _descend(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
+    levels = len(move.path0)
+    require(levels == len(move.path1), refusals.PathsDiffer, levels, len(move.path1))
     least = min(state.height, MAX_GENERATIONS)
-    require(len(move.path1) == generations, refusals.WrongLength)
-    require(least <= generations <= state.height, refusals.WrongLength)
-    require(move.node0 != move.node1, refusals.SameNode)
+    require(least <= levels <= state.height, refusals.BadDescent, levels, state.height)
+    require(move.child >> levels == 0, refusals.ChildOutOfRange, move.child, levels)
+    require(move.node0 != move.node1, refusals.NoDifference, move.node0)
     tag = state.tag(terms.program)
-    proven(tag, move.node0, move.child, move.path0, state.node[0], generations)
-    proven(tag, move.node1, move.child, move.path1, state.node[1], generations)
-    # INVARIANT: everything to the left of the position is equal in both trees.
-    left = [level for level in range(generations) if move.child >> level & 1]
-    require(all(move.path0[level] == move.path1[level] for level in left), refusals.NotFirst)
+    for side, (node, path) in enumerate(((move.node0, move.path0), (move.node1, move.path1))):
+        folded = fold_path(tag, node, move.child, path)
+        require(folded == state.node[side], refusals.WrongNode, side, folded, state.node[side])
+    for level in range(levels):
+        # INVARIANT: everything to the left of the position is equal in both trees.
+        left = move.child >> level & 1
+        require(not left or move.path0[level] == move.path1[level], refusals.EarlierDifference, level)
     state = replace(
         state,
         node=(move.node0, move.node1),
-        index=(state.index << generations) + move.child,
-        height=state.height - generations,
+        index=(state.index << levels) + move.child,
+        height=state.height - levels,
         posted=NOBODY,
     )
-    return _at_leaf(state, terms, move) if state.height == 0 else _no_previous(state, move)
+    if _agrees(state, terms):
+        return _to_interval(_agree(state, terms, move), terms)
+    require(move.previous == ZERO and not move.previous_path, refusals.PreviousNotNeeded)
+    return _at_leaf(state, terms) if state.height == 0 else state
 
 
-def _no_previous(state: MatchState, move: Descend) -> MatchState:
-    require(move.previous == ZERO and not move.previous_path, refusals.WrongLength)
-    return state
+def _agrees(state: MatchState, terms: MatchTerms) -> bool:
+    """Whether the position is a leaf of a run tree with a checkpoint before it."""
+    program = terms.program
+    return not state.height and not state.in_step_tree(program) and 0 < state.index < state.leaves(program)
 
 
-def _at_leaf(state: MatchState, terms: Terms, move: Descend) -> MatchState:
+def _agree(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
+    depth = depth_of(state.leaves(terms.program))
+    # SAFETY: the position is the first difference, so this leaf is the same under both roots.
+    proven(Tag.RUN_TREE, move.previous, state.index - 1, move.previous_path, state.root[0], depth)
+    return replace(state, agreed=move.previous)
+
+
+def _at_leaf(state: MatchState, terms: MatchTerms) -> MatchState:
     program = terms.program
     if state.index >= state.leaves(program):
         absent = empty(state.tag(program), 0)
-        losers = sum(1 << side for side in (0, 1) if state.node[side] != absent)
-        return _end(_no_previous(state, move), losers, Reason.PADDING)
+        return _end(state, _wrong(state.node, absent), Reason.PADDING)
     if state.in_step_tree(program):
-        return replace(_no_previous(state, move), phase=Phase.OPEN)
-    if state.index:
-        depth = depth_of(state.leaves(program))
-        proven(Tag.RUN_TREE, move.previous, state.index - 1, move.previous_path, state.root[0], depth)
-        state = replace(state, agreed=move.previous)
-    else:
-        _no_previous(state, move)
+        return replace(state, phase=Phase.OPEN)
+    return _to_interval(state, terms)
+
+
+def _wrong(claimed: tuple[bytes, bytes], truth: bytes) -> int:
+    return sum(1 << side for side in (0, 1) if claimed[side] != truth)
+
+
+def _to_interval(state: MatchState, terms: MatchTerms) -> MatchState:
+    """At a leaf of a run tree: the disputed interval is one step, or is refined."""
+    program = terms.program
     stride = program.strides[state.level]
     start = state.start + state.index * stride
-    state = replace(state, start=start, end=leaf_end(state.start, state.end, stride, state.index))
-    if state.end - state.start > 1:
+    end = leaf_end(state.start, state.end, stride, state.index)
+    state = replace(state, start=start, end=end)
+    if end - start > 1:
         return replace(state, phase=Phase.REFINE)
     return _enter(state, len(program.strides), state.node, program.node_count)
 
@@ -155,56 +199,60 @@ def _enter(state: MatchState, level: int, roots: tuple[bytes, bytes], leaves: in
     )
 
 
-def _refine(state: MatchState, terms: Terms, move: Refine, sender: str) -> MatchState:
+def _refine(state: MatchState, terms: MatchTerms, move: Refine, sender: str) -> MatchState:
     state = _post(state, move.side)
-    # SAFETY: a new root is not bound by a hash, so nobody may post it for another.
-    require(sender == terms.players[move.side], refusals.NotSpokesman)
+    # SAFETY: a finer root is not bound by any hash but its last leaf, so only the side itself may post it.
+    spokesman = terms.players[move.side]
+    require(sender == spokesman, refusals.NotSpokesman, sender, spokesman)
     level, count = refinement(state, terms)
     proven(Tag.RUN_TREE, state.node[move.side], count - 1, move.last_path, move.root, depth_of(count))
-    refined = (move.root, state.refined[1]) if move.side == 0 else (state.refined[0], move.root)
-    if state.posted != BOTH:
-        return replace(state, refined=refined)
-    return _enter(replace(state, refined=(ZERO, ZERO)), level, refined, count)
+    roots = (move.root, state.root[1]) if move.side == 0 else (state.root[0], move.root)
+    if state.posted == BOTH:
+        return _enter(state, level, roots, count)
+    return replace(state, root=roots)
 
 
-def refinement(state: MatchState, terms: Terms) -> tuple[int, int]:
+def refinement(state: MatchState, terms: MatchTerms) -> tuple[int, int]:
     """Level and number of leaves of the next finer run tree of the disputed interval (section 5)."""
-    length = state.end - state.start
-    level = next(k for k, stride in enumerate(terms.program.strides) if stride < length)
-    return level, leaf_count(state.start, state.end, terms.program.strides[level])
+    strides = terms.program.strides
+    level = next(k for k, stride in enumerate(strides) if stride < state.end - state.start)
+    return level, leaf_count(state.start, state.end, strides[level])
 
 
-# --- open and verdict -----------------------------------------------------------------------------------------
+# --- open and verdict -------------------------------------------------------------------------------------------
 
 
 def _open(state: MatchState, move: OpenRecord) -> MatchState:
     state = _post(state, move.side)
-    judge.opened(move.record, state.node[move.side])
+    judge.belongs(move.record, move.side, state)
     return state
 
 
-def _call_verifiers(state: MatchState, terms: Terms, move: CallVerifiers, now: int) -> MatchState:
-    judge.operator(state, terms.program, move)
-    return replace(state, phase=Phase.VERDICT, posted=NOBODY, verdict_end=now + terms.verdict_period)
+def _call_verifiers(state: MatchState, terms: MatchTerms, move: CallVerifiers) -> MatchState:
+    judge.operator(state, terms.program, move.exhibit)
+    return replace(state, phase=Phase.VERDICT, posted=NOBODY)
 
 
-def _attest(state: MatchState, terms: Terms, move: Attest, now: int) -> MatchState:
-    require(now < state.verdict_end, refusals.VerdictOver)
+def _attest(state: MatchState, terms: MatchTerms, move: Attest, now: int) -> MatchState:
+    until = state.tick + terms.verdict_period
+    require(now < until, refusals.VerdictOver, until)
     verdict = Verdict(terms.match_id, state.end, state.index, move.record)
-    verifier = recover(verdict, terms.chain_id, terms.referee, move.signature)
-    if verifier is None or verifier not in terms.verifiers:
-        raise refusals.NotVerifier
-    require(verifier not in [voter for voter, _ in state.votes], refusals.AlreadyVoted)
+    try:
+        verifier = recover(verdict, terms.chain_id, terms.referee, move.signature)
+    except InvalidEncoding as error:
+        raise refusals.ECDSAInvalidSignature(str(error)) from error
+    require(verifier not in [voter for voter, _ in state.votes], refusals.AlreadyVoted, verifier)
+    require(verifier in terms.verifiers, refusals.NotVerifier, verifier)
     votes = (*state.votes, (verifier, move.record))
     state = replace(state, votes=votes)
     if sum(record == move.record for _, record in votes) < terms.threshold:
         return state
-    losers = sum(1 << side for side in (0, 1) if state.node[side] != move.record)
-    return _end(state, losers, Reason.OPERATOR)
+    return _end(state, _wrong(state.node, move.record), Reason.OPERATOR)
 
 
-def _expire(state: MatchState, now: int) -> MatchState:
-    require(now >= state.verdict_end, refusals.VerdictOpen)
+def _expire(state: MatchState, terms: MatchTerms, now: int) -> MatchState:
+    until = state.tick + terms.verdict_period
+    require(now >= until, refusals.VerdictRunning, until)
     return _end(state, NOBODY, Reason.UNRESOLVED)
 
 

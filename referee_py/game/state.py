@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from itertools import pairwise
 from typing import ClassVar
 
-from ..commit import HASH_BYTES, Tag, depth_of, digest
-from ..errors import InvalidProgram
+from ..commit import HASH_BYTES, Record, Tag
+from ..program.terms import Terms
+
+ProgramHeader = Terms
+"""The on-chain fields of a program, as the client posts them."""
 
 ZERO = bytes(HASH_BYTES)
-MAX_STRIDES = 8
+NO_RECORD = Record(ZERO, (), ())
 MAX_GENERATIONS = 4
 """How many levels one publish-or-conclude round goes down when the other side withholds its tree."""
 
@@ -58,64 +60,6 @@ class Reason(IntEnum):
     UNRESOLVED = 9
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramHeader:
-    """The on-chain fields of a program (section 4)."""
-
-    opset_version: int
-    mode: int
-    node_count: int
-    slot_count: int
-    constant_count: int
-    steps: int
-    structure_root: bytes
-    slot_root: bytes
-    constant_root: bytes
-    initial_root: bytes
-    strides: tuple[int, ...]
-
-    def check(self) -> None:
-        """Raises InvalidProgram for what the contract refuses."""
-        if self.mode != 1:
-            raise InvalidProgram(
-                f"mode {self.mode} has no adjudication rule; the only mode is 1 (repops-f32)"
-            )
-        limits = (
-            ("nodeCount", self.node_count, 1, 1 << 24),
-            ("slotCount", self.slot_count, 0, 1 << 20),
-            ("constantCount", self.constant_count, 0, 1 << 20),
-            ("steps", self.steps, 1, 1 << 64),
-        )
-        for name, value, low, high in limits:
-            if not low <= value < high:
-                raise InvalidProgram(f"{name} is {value}; it must be at least {low} and below {high}")
-        self._check_strides()
-
-    def _check_strides(self) -> None:
-        strides = self.strides
-        if not 1 <= len(strides) <= MAX_STRIDES:
-            raise InvalidProgram(f"{len(strides)} strides; there must be 1 to {MAX_STRIDES}")
-        if strides[-1] != 1:
-            raise InvalidProgram(f"the last stride is {strides[-1]}; it must be 1")
-        for coarse, fine in pairwise(strides):
-            if not 0 < fine < coarse or coarse % fine:
-                raise InvalidProgram(f"stride {fine} follows {coarse}; each must be a smaller divisor of it")
-
-    def hash(self) -> bytes:
-        """The PROGRAM hash."""
-        numbers = (
-            self.opset_version.to_bytes(4, "big"),
-            self.mode.to_bytes(1, "big"),
-            self.node_count.to_bytes(4, "big"),
-            self.slot_count.to_bytes(4, "big"),
-            self.constant_count.to_bytes(4, "big"),
-            self.steps.to_bytes(8, "big"),
-        )
-        roots = (self.structure_root, self.slot_root, self.constant_root, self.initial_root)
-        strides = (len(self.strides).to_bytes(1, "big"), *(s.to_bytes(8, "big") for s in self.strides))
-        return digest(Tag.PROGRAM, *numbers, *roots, *strides)
-
-
 def leaf_count(start: int, end: int, stride: int) -> int:
     """``ceil((end - start) / stride)``: leaves of the run tree of ``(start, end]`` (section 5)."""
     return -(-(end - start) // stride)
@@ -127,23 +71,26 @@ def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What does not change during a match: the job's terms and where the match lives."""
+class MatchTerms:
+    """What does not change during a match: the job's terms, the spokesmen, and where the match lives."""
 
     program: ProgramHeader
     clock: int
     verdict_period: int
-    verifiers: tuple[str, ...]
     threshold: int
+    verifiers: tuple[str, ...]
     players: tuple[str, str]
-    match_id: int = 1
-    chain_id: int = 31337
-    referee: str = "0x" + "00" * 20
+    match_id: int
+    chain_id: int
+    referee: str
 
 
 @dataclass(frozen=True, slots=True)
 class MatchState:
-    """The state of a match (section 7). Pairs are indexed by side; sets of sides are bit masks."""
+    """The state of a match (section 7). Pairs are indexed by side; sets of sides are bit masks.
+
+    NOTE: in Refine the root of a side that has refined is already the finer one.
+    """
 
     phase: Phase
     posted: int
@@ -157,30 +104,9 @@ class MatchState:
     agreed: bytes
     clock: tuple[int, int]
     tick: int
-    refined: tuple[bytes, bytes] = (ZERO, ZERO)
-    verdict_end: int = 0
     votes: tuple[tuple[str, bytes], ...] = ()
     losers: int = NOBODY
     reason: Reason = Reason.NONE
-
-    @classmethod
-    def opened(cls, terms: Terms, roots: tuple[bytes, bytes], now: int) -> MatchState:
-        """A match as it begins: at the root of the coarsest run tree."""
-        program = terms.program
-        return cls(
-            phase=Phase.WALK,
-            posted=NOBODY,
-            level=0,
-            height=depth_of(leaf_count(0, program.steps, program.strides[0])),
-            index=0,
-            start=0,
-            end=program.steps,
-            root=roots,
-            node=roots,
-            agreed=program.initial_root,
-            clock=(terms.clock, terms.clock),
-            tick=now,
-        )
 
     def in_step_tree(self, program: ProgramHeader) -> bool:
         """Whether the current tree is a step tree, else it is a run tree."""
@@ -201,24 +127,36 @@ class MatchState:
         return self.phase is Phase.DONE and self.losers == 1 << (1 - side)
 
 
-# --- moves: one class for each function of the contract, with its arguments in its order -----------------------
+# --- moves: one class for each function of the contract, with its arguments in its order ------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Wire:
+    """Something that goes into calldata: its fields in order, as the ABI coder takes them."""
+
+    def wire(self) -> list[object]:
+        return [_wire(getattr(self, f.name)) for f in fields(self)]
+
+
+def _wire(value: object) -> object:
+    match value:
+        case Wire():
+            return tuple(value.wire())
+        case Record():
+            return value.structure, list(value.inputs), list(value.outputs), value.log
+        case tuple():
+            return list(value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Wire):
     """A call of the referee. ``function`` is the contract's name for it; the first argument is the match."""
 
     function: ClassVar[str] = ""
 
     def arguments(self, match_id: int) -> list[object]:
-        """The arguments in the contract's order, for ABI encoding."""
-        return [match_id, *(_wire(getattr(self, f.name)) for f in fields(self))]
-
-
-def _wire(value: object) -> object:
-    if isinstance(value, Evidence):
-        return tuple(_wire(getattr(value, f.name)) for f in fields(value))
-    return list(value) if isinstance(value, tuple) else value
+        return [match_id, *self.wire()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +196,40 @@ class Refine(Move):
 class OpenRecord(Move):
     """Publish the record that is ``node[side]``; anyone may."""
 
-    function: ClassVar[str] = "open"
+    function: ClassVar[str] = "openRecord"
     side: int
-    record: bytes
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit(Wire):
+    """Both records of the open node, and what the program says the node is."""
+
+    record0: Record
+    record1: Record
+    structure: bytes
+    structure_path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Wire):
+    """Where input ``k`` truly comes from; what its kind does not need is ignored.
+
+    operand           tensor              source, source_path            slot_node, slot_output, slot_path
+    slot, first step  the initial tensor  path under the initial root
+    slot, later                           record under ``agreed``        row of the slot table
+    node                                  record under ``root[0]``
+    constant          the constant        path under the constant root
+    step number
+    """
+
+    k: int
+    source: Record = NO_RECORD
+    source_path: tuple[bytes, ...] = ()
+    slot_node: int = 0
+    slot_output: int = 0
+    slot_path: tuple[bytes, ...] = ()
+    tensor: bytes = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,39 +237,15 @@ class JudgeStructure(Move):
     """Conclude case 1: a record is not well formed."""
 
     function: ClassVar[str] = "judgeStructure"
-    record0: bytes
-    record1: bytes
-    structure: bytes
-    structure_path: tuple[bytes, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Where the right value of an input is proven; what a case does not need is empty.
-
-    ``value`` with its path: a constant, or a slot before the first step. ``source`` (a record) with its path: an
-    earlier node, or with the entry of the slot table a slot after the first step.
-    """
-
-    value: bytes = ZERO
-    value_path: tuple[bytes, ...] = ()
-    source: bytes = b""
-    source_path: tuple[bytes, ...] = ()
-    slot_node: int = 0
-    slot_output: int = 0
-    slot_path: tuple[bytes, ...] = ()
+    exhibit: Exhibit
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput(Move):
-    """Conclude case 2: input ``k`` differs, and the evidence says what it should be."""
+    """Conclude case 2: an input differs, and the evidence says what it should be."""
 
     function: ClassVar[str] = "judgeInput"
-    k: int
-    record0: bytes
-    record1: bytes
-    structure: bytes
-    structure_path: tuple[bytes, ...]
+    exhibit: Exhibit
     evidence: Evidence
 
 
@@ -309,10 +254,7 @@ class CallVerifiers(Move):
     """Conclude case 3: only outputs differ, so verifiers execute the operator."""
 
     function: ClassVar[str] = "callVerifiers"
-    record0: bytes
-    record1: bytes
-    structure: bytes
-    structure_path: tuple[bytes, ...]
+    exhibit: Exhibit
 
 
 @dataclass(frozen=True, slots=True)
