@@ -12,6 +12,8 @@ PYTEST := $(BIN)/pytest -n 2
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
 SOLIDITY_SOURCES := $(call sources,contracts,-name '*.sol')
+C_FILES := $(filter %.c %.h,$(C_SOURCES))
+SOLIDITY_FILES := $(filter %.sol,$(SOLIDITY_SOURCES))
 
 .PHONY: help
 help: ## List the targets
@@ -69,22 +71,22 @@ test-all: setup lint forge-test ## As test, with the slow Python tests
 
 .PHONY: forge-test
 forge-test: setup
-	@if [ -n "$$(find tests/contracts -name '*.t.sol' 2>/dev/null)" ]; then $(BIN)/forge test; fi
+	$(if $(SOLIDITY_FILES),$(BIN)/forge test)
 
 .PHONY: lint
 lint: setup ## Check formats, types and common mistakes in every language
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	@if [ -n "$$(find referee_py -name '*.py' 2>/dev/null)" ]; then $(BIN)/mypy; fi
-	@if [ -n "$$(find contracts tests/contracts -name '*.sol' 2>/dev/null)" ]; then $(BIN)/forge fmt --check; fi
-	@find kernels/csrc -name '*.[ch]' -print0 2>/dev/null | xargs -0 -r $(BIN)/clang-format --dry-run -Werror
+	$(BIN)/mypy
+	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check)
+	$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
 
 .PHONY: format
 format: setup ## Rewrite sources in the formats that lint checks
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
-	$(BIN)/forge fmt
-	@find kernels/csrc -name '*.[ch]' -print0 2>/dev/null | xargs -0 -r $(BIN)/clang-format -i
+	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt)
+	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 .PHONY: constraints
 constraints: $(STAMPS)/venv ## Resolve every Python dependency anew (torch stays at its pin)
