@@ -50,7 +50,7 @@ def take(x: Array, idx: Array) -> Array:
 
 
 def scatter_add(base: Array, idx: Array, src: Array) -> Array:
-    """A copy of base; source rows are added to it in ascending order; places that do not exist are skipped."""
+    """A copy of base; source rows are added in ascending order; places that do not exist are skipped."""
     out = base.copy()
     rows = src.reshape(idx.size, *base.shape[1:])
     for place, row in enumerate(idx.ravel().tolist()):

@@ -1,0 +1,146 @@
+// Operators whose output element depends on one element of each (broadcast) input.
+//
+// Each is one line: a name, the operand and result types, and an expression in a, b.
+
+#include "repops.h"
+#include "bits.h"
+#include "broadcast.h"
+#include <math.h>
+
+#define GRAIN 16384 // elements; below this a second thread costs more than it gives
+
+typedef void row_kernel(int64_t n, void *out, const void *a, int64_t sa, const void *b, int64_t sb);
+
+typedef struct {
+    broadcast walk;
+    row_kernel *kernel;
+    char *out;
+    const char *operand[2];
+    int64_t out_size, in_size;
+} job;
+
+static void job_row(void *context, int64_t count, int64_t out, const int64_t *operand) {
+    const job *j = context;
+    const int64_t last = j->walk.rank - 1;
+    j->kernel(count, j->out + out * j->out_size, j->operand[0] + operand[0] * j->in_size,
+              j->walk.stride[0][last], j->operand[1] + operand[1] * j->in_size, j->walk.stride[1][last]);
+}
+
+static void job_range(void *context, int64_t begin, int64_t end) {
+    broadcast_walk(&((job *)context)->walk, begin, end, job_row, context);
+}
+
+static int run(call c, row_kernel *kernel) {
+    const signature *sig = c.sig;
+    job j = {.walk = broadcast_plan(sig), .kernel = kernel, .out = c.data[sig->inputs]};
+    j.operand[0] = c.data[0];
+    j.operand[1] = c.data[sig->inputs - 1]; // a unary operator reads its operand twice
+    if (sig->inputs == 1) memcpy(j.walk.stride[1], j.walk.stride[0], sizeof j.walk.stride[0]);
+    if (sig->inputs == 1) j.walk.operands = 2;
+    j.in_size = item_size(input(sig, 0)->dtype);
+    j.out_size = item_size(output(sig, 0)->dtype);
+    parallel(c.threads, elements(output(sig, 0)), GRAIN, job_range, &j);
+    return 0;
+}
+
+// Along a row each operand runs (stride 1) or stands (stride 0); one loop for each case lets the compiler
+// vectorise.
+#define ROW_KERNEL(name, T, R, expression)                                                                   \
+    BODY name##_body(int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb) {         \
+        R *restrict o = out;                                                                                 \
+        const T *x = pa, *y = pb;                                                                            \
+        if (sa && sb) {                                                                                      \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const T a = x[i], b = y[i];                                                                  \
+                (void)b;                                                                                     \
+                o[i] = (R)(expression);                                                                      \
+            }                                                                                                \
+        } else if (sa) {                                                                                     \
+            const T b = *y;                                                                                  \
+            (void)b;                                                                                         \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const T a = x[i];                                                                            \
+                o[i] = (R)(expression);                                                                      \
+            }                                                                                                \
+        } else {                                                                                             \
+            const T a = *x;                                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                const T b = y[i];                                                                            \
+                (void)b;                                                                                     \
+                o[i] = (R)(expression);                                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    VARIANTS(name, (int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb),           \
+             (n, out, pa, sa, pb, sb))
+
+#define POINTWISE_F32(name, R, expression)                                                                   \
+    ROW_KERNEL(name##_f32, float, R, expression)                                                             \
+    OPERATOR(name) {                                                                                         \
+        return run(CALL, name##_f32[isa]);                                                                   \
+    }
+
+#define POINTWISE_BOTH(name, T_i64, R_f32, R_i64, expression)                                                \
+    ROW_KERNEL(name##_f32, float, R_f32, expression)                                                         \
+    ROW_KERNEL(name##_i64, T_i64, R_i64, expression)                                                         \
+    OPERATOR(name) {                                                                                         \
+        return run(CALL, input(sig, 0)->dtype == F32 ? name##_f32[isa] : name##_i64[isa]);                   \
+    }
+
+#define POINTWISE_BOOL(name, expression)                                                                     \
+    ROW_KERNEL(name##_bool, uint8_t, uint8_t, expression)                                                    \
+    OPERATOR(name) {                                                                                         \
+        return run(CALL, name##_bool[isa]);                                                                  \
+    }
+
+// NOTE: i64 arithmetic is done unsigned, where C defines the wrap-around.
+POINTWISE_BOTH(add, uint64_t, float, uint64_t, a + b)
+POINTWISE_BOTH(sub, uint64_t, float, uint64_t, a - b)
+POINTWISE_BOTH(mul, uint64_t, float, uint64_t, a *b)
+POINTWISE_BOTH(neg, uint64_t, float, uint64_t, -a)
+
+POINTWISE_F32(div, float, a / b)
+POINTWISE_F32(maximum, float, larger(a, b))
+POINTWISE_F32(minimum, float, -larger(-a, -b))
+POINTWISE_F32(sqrt, float, sqrtf(a))
+POINTWISE_F32(rsqrt, float, 1.0f / sqrtf(a))
+
+POINTWISE_BOTH(eq, int64_t, uint8_t, uint8_t, a == b)
+POINTWISE_BOTH(ne, int64_t, uint8_t, uint8_t, a != b)
+POINTWISE_BOTH(lt, int64_t, uint8_t, uint8_t, a < b)
+POINTWISE_BOTH(le, int64_t, uint8_t, uint8_t, a <= b)
+POINTWISE_BOTH(gt, int64_t, uint8_t, uint8_t, a > b)
+POINTWISE_BOTH(ge, int64_t, uint8_t, uint8_t, a >= b)
+
+POINTWISE_BOOL(logical_and, a &&b)
+POINTWISE_BOOL(logical_or, a || b)
+POINTWISE_BOOL(logical_not, !a)
+
+// cast: f32 -> i64 truncates, NaN gives 0, values beyond the range saturate. 2^63 is a float, 2^63 - 1 is
+// not.
+static inline int64_t truncate(float a) {
+    if (a != a) return 0;
+    if (a >= 0x1p63f) return INT64_MAX;
+    if (a < -0x1p63f) return INT64_MIN;
+    return (int64_t)a;
+}
+
+#define CAST_FROM(name, T, to_f32, to_i64)                                                                   \
+    ROW_KERNEL(name##_to_f32, T, float, to_f32)                                                              \
+    ROW_KERNEL(name##_to_i64, T, int64_t, to_i64)                                                            \
+    ROW_KERNEL(name##_to_bool, T, uint8_t, a != 0)                                                           \
+    static row_kernel *name(int64_t to, int isa) {                                                           \
+        return to == F32 ? name##_to_f32[isa] : to == I64 ? name##_to_i64[isa] : name##_to_bool[isa];        \
+    }
+
+CAST_FROM(cast_f32, float, a, truncate(a))
+CAST_FROM(cast_i64, int64_t, a, a)
+CAST_FROM(cast_bool, uint8_t, a != 0, a != 0)
+
+OPERATOR(cast) {
+    int64_t from = input(sig, 0)->dtype, to = output(sig, 0)->dtype;
+    row_kernel *kernel = from == F32   ? cast_f32(to, isa)
+                         : from == I64 ? cast_i64(to, isa)
+                                       : cast_bool(to, isa);
+    return run(CALL, kernel);
+}

@@ -1,0 +1,82 @@
+// where: the one pointwise operator with three operands, of two types.
+
+#include "repops.h"
+#include "broadcast.h"
+
+#define GRAIN 16384
+
+typedef struct {
+    broadcast walk;
+    char *out;
+    const uint8_t *cond;
+    const char *a, *b;
+    int64_t size;
+    enum isa isa;
+} job;
+
+// With constant strides (0 or 1) the loop vectorises, so each combination of strides is its own loop.
+#define SELECT(T)                                                                                            \
+    static inline __attribute__((always_inline)) void loop_##T(                                              \
+        int64_t n, T *restrict o, const uint8_t *c, int sc, const T *a, int sa, const T *b, int sb) {        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const T x = a[i * sa], y = b[i * sb];                                                            \
+            o[i] = c[i * sc] ? x : y;                                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    BODY select_##T##_body(int64_t n, void *o, const uint8_t *c, int64_t sc, const void *a, int64_t sa,      \
+                           const void *b, int64_t sb) {                                                      \
+        switch (sc * 4 + sa * 2 + sb) {                                                                      \
+        case 7:                                                                                              \
+            loop_##T(n, o, c, 1, a, 1, b, 1);                                                                \
+            break;                                                                                           \
+        case 6:                                                                                              \
+            loop_##T(n, o, c, 1, a, 1, b, 0);                                                                \
+            break;                                                                                           \
+        case 5:                                                                                              \
+            loop_##T(n, o, c, 1, a, 0, b, 1);                                                                \
+            break;                                                                                           \
+        case 4:                                                                                              \
+            loop_##T(n, o, c, 1, a, 0, b, 0);                                                                \
+            break;                                                                                           \
+        case 3:                                                                                              \
+            loop_##T(n, o, c, 0, a, 1, b, 1);                                                                \
+            break;                                                                                           \
+        case 2:                                                                                              \
+            loop_##T(n, o, c, 0, a, 1, b, 0);                                                                \
+            break;                                                                                           \
+        default:                                                                                             \
+            loop_##T(n, o, c, 0, a, 0, b, 1);                                                                \
+            break;                                                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
+    VARIANTS(select_##T,                                                                                     \
+             (int64_t n, void *o, const uint8_t *c, int64_t sc, const void *a, int64_t sa, const void *b,    \
+              int64_t sb),                                                                                   \
+             (n, o, c, sc, a, sa, b, sb))
+
+SELECT(uint8_t)
+SELECT(uint32_t)
+SELECT(uint64_t)
+
+static void row(void *context, int64_t count, int64_t out, const int64_t *operand) {
+    const job *j = context;
+    const int64_t last = j->walk.rank - 1;
+    const int64_t *stride[3] = {j->walk.stride[0], j->walk.stride[1], j->walk.stride[2]};
+    (j->size == 8   ? select_uint64_t
+     : j->size == 4 ? select_uint32_t
+                    : select_uint8_t)[j->isa](count, j->out + out * j->size, j->cond + operand[0],
+                                              stride[0][last], j->a + operand[1] * j->size, stride[1][last],
+                                              j->b + operand[2] * j->size, stride[2][last]);
+}
+
+static void range(void *context, int64_t begin, int64_t end) {
+    broadcast_walk(&((job *)context)->walk, begin, end, row, context);
+}
+
+OPERATOR(where) {
+    job j = {.walk = broadcast_plan(sig), .out = data[3], .cond = data[0], .a = data[1], .b = data[2]};
+    j.size = item_size(output(sig, 0)->dtype);
+    j.isa = (enum isa)isa;
+    parallel(threads, elements(output(sig, 0)), GRAIN, range, &j);
+    return 0;
+}

@@ -1,0 +1,33 @@
+"""The shared library of C kernels: where it is, which instruction set and how many threads to use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+ISA_NAMES = ("portable", "avx2", "avx512")
+
+
+class LibraryError(Exception):
+    """The kernels are not built, or were asked for an instruction set this machine lacks."""
+
+
+def _load() -> ctypes.CDLL:
+    path = Path(__file__).parent / "librepops.so"
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise LibraryError(f"cannot load {path}: {error}; build it with `make setup`") from error
+
+
+LIBRARY = _load()
+BEST_ISA: int = LIBRARY.repops_best_isa()
+
+
+def isa_code(name: str) -> int:
+    """The code of an instruction set that this machine has."""
+    code = ISA_NAMES.index(name) if name in ISA_NAMES else len(ISA_NAMES)
+    if code > BEST_ISA:
+        raise LibraryError(f"instruction set {name!r} is not one of {ISA_NAMES[: BEST_ISA + 1]} of this machine")
+    return code
