@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Hash} from "./commit/Hash.sol";
+import {Merkle} from "./commit/Merkle.sol";
+import {Programs} from "./commit/Programs.sol";
+import {Claim, Group, Job, JobPhase, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
+import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+import {Board} from "./jobs/Board.sol";
+import {Pairing} from "./jobs/Pairing.sol";
+
+/// @title Jobs
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, payments in
+/// `jobs/Escrow`; here is what trainers and challengers do, and the end.
+contract Jobs is Pairing {
+    // ------------------------------------------------------------------ storage
+
+    /// @dev Number of a sender's slot plus one, so that zero says none.
+    mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IVerifierRegistry registry, uint256 minStake, uint32 minPeriod)
+        Board(registry, minStake, minPeriod)
+    {}
+
+    // ------------------------------------------------------------------ moves
+
+    function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
+        Job storage job = _jobs[jobId];
+        Trainer[] storage trainers = _trainers[jobId];
+        _checkStake(job);
+        if (trainers.length >= job.terms.slots) revert NoFreeSlot(jobId);
+        if (_slotOf[jobId][msg.sender] != 0) revert AlreadyJoined(jobId, msg.sender);
+
+        trainers.push().owner = msg.sender;
+        _slotOf[jobId][msg.sender] = trainers.length;
+        emit Joined(jobId, msg.sender);
+    }
+
+    function commit(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Training) {
+        Job storage job = _jobs[jobId];
+        Trainer storage trainer = _trainer(jobId);
+        if (trainer.commitment != 0) revert AlreadyCommitted(jobId, msg.sender);
+        if (commitment == 0) revert EmptyCommitment();
+
+        trainer.commitment = commitment;
+        ++job.commitments;
+        emit Committed(jobId, msg.sender, commitment);
+        if (job.commitments == job.terms.slots) _setPhases(jobId, job, uint64(block.timestamp));
+    }
+
+    function reveal(uint256 jobId, Claim calldata claim, bytes32 salt)
+        external
+        nonReentrant
+        during(jobId, JobPhase.Reveal)
+    {
+        Job storage job = _jobs[jobId];
+        Trainer storage trainer = _trainer(jobId);
+        if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
+        if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
+        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, salt);
+        if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
+        _checkClaim(job, claim);
+
+        trainer.revealed = true;
+        ++job.reveals;
+        if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(block.timestamp));
+        _claim(jobId, job, claim.root, claim.last, claim.uri, true);
+    }
+
+    function challenge(uint256 jobId, Claim calldata claim)
+        external
+        payable
+        nonReentrant
+        during(jobId, JobPhase.Challenge)
+    {
+        Job storage job = _jobs[jobId];
+        _checkStake(job);
+        if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
+        if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
+        _checkClaim(job, claim);
+
+        _claim(jobId, job, claim.root, claim.last, claim.uri, false);
+    }
+
+    function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
+        Job storage job = _jobs[jobId];
+        if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
+
+        _burnUnrevealed(jobId, job);
+        if (job.waiting == 0) {
+            job.ended = JobPhase.Unclaimed;
+            emit Unclaimed(jobId);
+            _credit(job.client, job.reward);
+            return;
+        }
+        // INVARIANT: with no match open, every group but the waiting one is dead.
+        Group storage group = _groups[jobId][job.waiting - 1];
+        job.ended = JobPhase.Accepted;
+        job.acceptedRoot = group.root;
+        job.acceptedLast = group.last;
+        emit Accepted(jobId, group.root, group.last);
+        _payGroup(jobId, job, group);
+    }
+
+    // ------------------------------------------------------------------ money
+
+    /// @dev Stakes back to the members that have not lost; the reward to those of them that hold a slot.
+    function _payGroup(uint256 jobId, Job storage job, Group storage group) private {
+        StakedClaim[] storage claims = _claims[jobId];
+        uint256 slots;
+        for (uint256 i = group.spokesman; i < group.members.length; ++i) {
+            if (claims[group.members[i]].slot) ++slots;
+        }
+        uint256 shareDown = slots == 0 ? 0 : job.reward / slots;
+        uint256 remainder = job.reward - shareDown * slots;
+        for (uint256 i = group.spokesman; i < group.members.length; ++i) {
+            StakedClaim storage member = claims[group.members[i]];
+            uint256 amount = job.terms.stake;
+            if (member.slot || slots == 0) {
+                // NOTE: the remainder goes to the first slot holder; without any it is the whole reward, and goes to
+                // the spokesman.
+                amount += shareDown + remainder;
+                remainder = 0;
+            }
+            _credit(member.owner, amount);
+        }
+    }
+
+    /// @dev Who took a slot and showed no claim kept another from it.
+    function _burnUnrevealed(uint256 jobId, Job storage job) private {
+        uint256 unrevealed = _trainers[jobId].length - job.reveals;
+        _credit(BURNED, unrevealed * job.terms.stake);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function commitmentOf(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
+        external
+        view
+        returns (bytes32)
+    {
+        return Hash.commitment(jobId, sender, root, last, salt);
+    }
+
+    function _trainer(uint256 jobId) private view returns (Trainer storage) {
+        uint256 slot = _slotOf[jobId][msg.sender];
+        if (slot == 0) revert NotTrainer(jobId, msg.sender);
+        return _trainers[jobId][slot - 1];
+    }
+
+    function _checkStake(Job storage job) private view {
+        if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
+    }
+
+    /// @dev `last` must be the last checkpoint of the run.
+    function _checkClaim(Job storage job, Claim calldata claim) private view {
+        if (bytes(claim.uri).length > MAX_URI) revert UriTooLong(bytes(claim.uri).length);
+        uint64 count = Programs.checkpoints(job.terms.program.steps, job.terms.program.strides[0]);
+        Merkle.check(Hash.RUN_TREE, claim.root, claim.last, count - 1, Merkle.depth(count), claim.lastPath);
+    }
+}

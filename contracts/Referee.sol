@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Program} from "./interfaces/IJobs.sol";
+import {Match, Phase, Reason, Rules} from "./interfaces/IReferee.sol";
+import {Clock} from "./match/Clock.sol";
+import {Judge} from "./match/Judge.sol";
+import {Verdict} from "./match/Verdict.sol";
+import {Walk} from "./match/Walk.sol";
+import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
+
+/// @title Referee
+/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Judge (at a node), Verdict (votes).
+/// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
+contract Referee is Walk, Judge, Verdict, Multicall {
+    // ------------------------------------------------------------------ storage
+
+    uint32 public constant OPSET_VERSION = 1;
+    uint8 public constant MODE_REPOPS_F32 = 1;
+
+    uint256 public matchCount;
+
+    // ------------------------------------------------------------------ moves
+
+    function open(
+        uint256 jobId,
+        bytes32[2] calldata roots,
+        address[2] calldata players,
+        Rules calldata rules,
+        Program calldata program
+    ) external returns (uint256 matchId) {
+        if (roots[0] == roots[1]) revert SameRoots(roots[0]);
+        if (!knowsOpset(program.opsetVersion)) revert UnknownOpset(program.opsetVersion);
+        if (!knowsMode(program.mode)) revert UnknownMode(program.mode);
+
+        // SAFETY: the count makes the id new, the rest makes it mean the same match on every branch of the chain.
+        matchId =
+            uint256(keccak256(abi.encode(msg.sender, jobId, roots, players, rules, program, ++matchCount)));
+        Match storage m = _matches[matchId];
+        m.jobs = msg.sender;
+        m.jobId = jobId;
+        m.tick = uint64(block.timestamp);
+        m.clock = [uint64(rules.clock), uint64(rules.clock)];
+        m.verdictPeriod = rules.verdictPeriod;
+        m.threshold = rules.threshold;
+        m.players = players;
+        emit Opened(matchId, msg.sender, jobId, roots, players);
+        _start(m, matchId, roots, program);
+    }
+
+    function timeout(uint256 matchId) external {
+        Match storage m = _matches[matchId];
+        uint8 losers = Clock.late(m);
+        if (losers == Clock.NOBODY) revert NotLate(matchId, deadline(matchId));
+
+        _decide(m, matchId, losers, Reason.Timeout);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function knowsOpset(uint32 version) public pure returns (bool) {
+        return version == OPSET_VERSION;
+    }
+
+    function knowsMode(uint8 mode) public pure returns (bool) {
+        return mode == MODE_REPOPS_F32;
+    }
+
+    function getMatch(uint256 matchId) external view returns (Match memory) {
+        return _matches[matchId];
+    }
+
+    function late(uint256 matchId) external view returns (bool side0, bool side1) {
+        uint8 mask = Clock.late(_matches[matchId]);
+        return (mask & 1 != 0, mask & 2 != 0);
+    }
+
+    function deadline(uint256 matchId) public view returns (uint256 instant) {
+        Match storage m = _matches[matchId];
+        if (m.phase == Phase.Verdict) return _until(m);
+        (instant,) = Clock.due(m);
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {IVerifierRegistry, Verifier} from "./interfaces/IVerifierRegistry.sol";
+import {SafeTransferLib} from "solady/utils/SafeTransferLib.sol";
+
+/// @title VerifierRegistry
+/// @notice See IVerifierRegistry.
+contract VerifierRegistry is IVerifierRegistry {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice Long enough for any host name and path, short enough to list.
+    uint256 public constant MAX_URI = 512;
+
+    uint256 public immutable MIN_BOND;
+    uint64 public immutable LEAVE_DELAY;
+
+    mapping(address verifier => Verifier) private _verifiers;
+    mapping(address verifier => bool) private _listed;
+    address[] private _list;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(uint256 minBond, uint64 leaveDelay) {
+        // SAFETY: a bond of zero marks an empty place, so it must not be a valid one.
+        if (minBond == 0) revert BondTooSmall(0, 1);
+        MIN_BOND = minBond;
+        LEAVE_DELAY = leaveDelay;
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function register(string calldata uri) external payable {
+        if (msg.value < MIN_BOND) revert BondTooSmall(msg.value, MIN_BOND);
+        if (bytes(uri).length > MAX_URI) revert UriTooLong(bytes(uri).length);
+        if (_verifiers[msg.sender].bond != 0) revert AlreadyRegistered(msg.sender);
+
+        _verifiers[msg.sender] = Verifier({bond: msg.value, leavesAt: 0, uri: uri});
+        if (!_listed[msg.sender]) {
+            _listed[msg.sender] = true;
+            _list.push(msg.sender);
+        }
+        emit Registered(msg.sender, msg.value, uri);
+    }
+
+    function move(string calldata uri) external {
+        if (bytes(uri).length > MAX_URI) revert UriTooLong(bytes(uri).length);
+        if (_verifiers[msg.sender].bond == 0) revert NotRegistered(msg.sender);
+
+        _verifiers[msg.sender].uri = uri;
+        emit Moved(msg.sender, uri);
+    }
+
+    function unregister() external {
+        Verifier storage verifier = _verifiers[msg.sender];
+        if (verifier.bond == 0) revert NotRegistered(msg.sender);
+        if (verifier.leavesAt != 0) revert AlreadyLeaving(msg.sender, verifier.leavesAt);
+
+        verifier.leavesAt = uint64(block.timestamp) + LEAVE_DELAY;
+        emit Leaving(msg.sender, verifier.leavesAt);
+    }
+
+    function withdrawBond() external {
+        Verifier storage verifier = _verifiers[msg.sender];
+        uint256 bond = verifier.bond;
+        if (bond == 0) revert NotRegistered(msg.sender);
+        if (verifier.leavesAt == 0 || block.timestamp < verifier.leavesAt) {
+            revert StillLocked(msg.sender, verifier.leavesAt);
+        }
+
+        delete _verifiers[msg.sender];
+        emit Left(msg.sender, bond);
+        SafeTransferLib.safeTransferETH(msg.sender, bond);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function isActive(address verifier) external view returns (bool) {
+        return _verifiers[verifier].bond != 0 && _verifiers[verifier].leavesAt == 0;
+    }
+
+    function getVerifier(address verifier) external view returns (Verifier memory) {
+        return _verifiers[verifier];
+    }
+
+    function verifierCount() external view returns (uint256) {
+        return _list.length;
+    }
+
+    function verifierAt(uint256 position) external view returns (address) {
+        return _list[position];
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Hash} from "./Hash.sol";
+
+/// @title Merkle
+/// @notice Perfect binary trees: depth, paths bound to their index, and the fold of a whole level.
+///
+///     height 2             node
+///                      0 /      \ 1          bit l of the index says whether the sibling at height l
+///     height 1        n          n           is on the left (1) or on the right (0)
+///                  0 / \ 1    0 / \ 1
+///     height 0      0   1      2   3
+library Merkle {
+    /// @notice A path must have exactly as many siblings as the tree is deep.
+    error WrongPathLength(uint256 have, uint256 want);
+    /// @notice A path's index must be below `2^depth`.
+    error IndexOutOfTree(uint256 index, uint256 depth);
+    /// @notice A level must have exactly as many nodes as asked for.
+    error WrongChildCount(uint256 have, uint256 want);
+    /// @notice The path does not lead to the committed root.
+    error PathMismatch(bytes32 have, bytes32 want);
+
+    /// @notice Depth of a tree of `count` leaves: `ceil(log2(max(count, 1)))`.
+    function depth(uint256 count) internal pure returns (uint8 levels) {
+        if (count < 2) return 0;
+        assembly ("memory-safe") {
+            levels := sub(256, clz(sub(count, 1)))
+        }
+    }
+
+    /// @notice Reverts unless `leaf` is the leaf `index` of the tree of this root and depth.
+    function check(
+        uint8 tag,
+        bytes32 root,
+        bytes32 leaf,
+        uint256 index,
+        uint256 levels,
+        bytes32[] calldata path
+    ) internal view {
+        if (path.length != levels) revert WrongPathLength(path.length, levels);
+        if (index >> levels != 0) revert IndexOutOfTree(index, levels);
+        bytes32 have = fold(tag, leaf, index, path);
+        if (have != root) revert PathMismatch(have, root);
+    }
+
+    /// @notice The node that a path leads to. NOTE: the caller bounds the index and the length.
+    function fold(uint8 tag, bytes32 leaf, uint256 index, bytes32[] calldata path)
+        internal
+        view
+        returns (bytes32 node)
+    {
+        node = leaf;
+        assembly ("memory-safe") {
+            // One 65-byte preimage, tag ‖ left ‖ right, reused at the free memory pointer.
+            let preimage := mload(0x40)
+            let left := add(preimage, 1)
+            mstore8(preimage, tag)
+            let end := add(path.offset, shl(5, path.length))
+            for { let item := path.offset } lt(item, end) { item := add(item, 0x20) } {
+                let right := shl(5, and(index, 1))
+                mstore(add(left, right), node)
+                mstore(add(left, xor(right, 0x20)), calldataload(item))
+                // SAFETY: see Hash.sha.
+                if iszero(and(eq(returndatasize(), 0x20), staticcall(gas(), 2, preimage, 65, 0x00, 0x20))) {
+                    mstore(0x00, 0x84e81692) // PrecompileFailed()
+                    revert(0x1c, 0x04)
+                }
+                node := mload(0x00)
+                index := shr(1, index)
+            }
+        }
+    }
+
+    /// @notice The ancestor of `2^levels` neighbouring nodes.
+    function foldLevel(uint8 tag, bytes32[] calldata nodes, uint256 levels)
+        internal
+        view
+        returns (bytes32 node)
+    {
+        if (nodes.length != 1 << levels) revert WrongChildCount(nodes.length, 1 << levels);
+        assembly ("memory-safe") {
+            let count := nodes.length
+            let buffer := add(mload(0x40), 0x20)
+            calldatacopy(buffer, nodes.offset, shl(5, count))
+            for {} gt(count, 1) {} {
+                count := shr(1, count)
+                for { let i := 0 } lt(i, count) { i := add(i, 1) } {
+                    // SAFETY: the tag goes into the byte before the pair. For i = 0 that byte is spare; for i > 0 it
+                    // is the last byte of child 2i - 1, already hashed, and behind every result written so far.
+                    let preimage := sub(add(buffer, shl(6, i)), 1)
+                    mstore8(preimage, tag)
+                    if iszero(
+                        and(
+                            eq(returndatasize(), 0x20),
+                            staticcall(gas(), 2, preimage, 65, add(buffer, shl(5, i)), 0x20)
+                        )
+                    ) {
+                        mstore(0x00, 0x84e81692) // PrecompileFailed()
+                        revert(0x1c, 0x04)
+                    }
+                }
+            }
+            node := mload(buffer)
+        }
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Reason} from "./IReferee.sol";
+
+/// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
+struct Program {
+    uint32 opsetVersion;
+    /// @dev 1 = repops-f32.
+    uint8 mode;
+    uint32 nodeCount;
+    uint32 slotCount;
+    uint32 constantCount;
+    uint64 steps;
+    bytes32 structureRoot;
+    bytes32 slotRoot;
+    bytes32 constantRoot;
+    bytes32 initialRoot;
+    uint64[] strides;
+}
+
+/// @notice What a client asks for. Periods are seconds.
+struct Terms {
+    Program program;
+    /// @dev SHA-256 of the program file, which is served with the other artifacts at `uri`.
+    bytes32 programFile;
+    string uri;
+    address referee;
+    /// @dev How many trainers are wanted.
+    uint8 slots;
+    /// @dev What every claim and every slot puts at risk, in wei.
+    uint256 stake;
+    uint32 trainPeriod;
+    uint32 revealPeriod;
+    uint32 challengePeriod;
+    /// @dev Each side's clock in a match.
+    uint32 clock;
+    uint32 verdictPeriod;
+    /// @dev How many of the verifiers decide.
+    uint8 threshold;
+    address[] verifiers;
+}
+
+/// @notice A run root with its last checkpoint `C_n`, proven to be the last leaf.
+struct Claim {
+    bytes32 root;
+    bytes32 last;
+    bytes32[] lastPath;
+    string uri;
+}
+
+/// @notice Where a job stands. The zero state is no job.
+enum JobPhase {
+    None,
+    Training,
+    Reveal,
+    Challenge,
+    Closing,
+    Accepted,
+    Unclaimed,
+    Void
+}
+
+/// @notice A job as it is kept.
+struct Job {
+    Terms terms;
+    address client;
+    uint64 posted;
+    uint256 reward;
+    // Instants: a phase contains its first, not its last.
+    uint64 commitEnd;
+    uint64 revealEnd;
+    uint64 challengeEnd;
+    /// @dev Zero while the job runs; else how it ended: Accepted, Unclaimed or Void.
+    JobPhase ended;
+    /// @dev Commitments made, commitments revealed, matches running.
+    uint8 commitments;
+    uint8 reveals;
+    uint8 openMatches;
+    /// @dev Number of the waiting group plus one; zero if none waits.
+    uint8 waiting;
+    /// @dev Once Accepted.
+    bytes32 acceptedRoot;
+    bytes32 acceptedLast;
+}
+
+/// @notice A slot holder.
+struct Trainer {
+    address owner;
+    bool revealed;
+    bytes32 commitment;
+}
+
+/// @notice A claim as it is kept.
+struct StakedClaim {
+    address owner;
+    uint8 group;
+    /// @dev Revealed by a slot holder, as opposed to a challenge.
+    bool slot;
+    bool lost;
+    string uri;
+}
+
+/// @notice All claims of one root.
+struct Group {
+    bytes32 root;
+    bytes32 last;
+    /// @dev The match the group is in, or zero.
+    uint256 matchId;
+    /// @dev Position in `members` of the spokesman. INVARIANT: exactly the members before it have lost.
+    uint8 spokesman;
+    /// @dev Claim numbers, in order of arrival.
+    uint8[] members;
+}
+
+/// @title IJobs
+/// @notice Jobs with escrow, staked claims, and the pairing of claims that differ.
+///
+/// PROMISES
+/// - If the referee is sound and one honest party claims and plays, the accepted root is the right one and that party
+///   loses nothing.
+/// - Ether in = ether out + burned: at all times balance = credits + stakes at risk + rewards in escrow.
+/// - A payment never blocks progress: money is credited, and drawn by whom it belongs to.
+/// - A job has at most 16 slots and 64 claims, so every move has bounded gas.
+/// - No owner, no upgrade, no pause.
+///
+/// ASSUMPTIONS
+/// - SAFETY: the referee is named by the client. A malicious one can hurt its own job (its stakes and reward) and
+///   nothing else; parties join only jobs with a referee whose code they know.
+/// - A commitment's salt has enough entropy, and trainers wait for confirmations before they stake.
+interface IJobs {
+    // ------------------------------------------------------------------ events
+
+    event Posted(
+        uint256 indexed jobId,
+        address indexed client,
+        address indexed referee,
+        bytes32 programHash,
+        bytes32 programFile,
+        uint256 reward,
+        uint256 stake,
+        string uri
+    );
+    event Joined(uint256 indexed jobId, address indexed trainer);
+    event Committed(uint256 indexed jobId, address indexed trainer, bytes32 commitment);
+    event PhaseEnds(uint256 indexed jobId, uint64 commitEnd, uint64 revealEnd, uint64 challengeEnd);
+    event Claimed(
+        uint256 indexed jobId,
+        address indexed owner,
+        uint8 claim,
+        uint8 group,
+        bytes32 root,
+        bytes32 last,
+        string uri
+    );
+    event Waiting(uint256 indexed jobId, uint8 group);
+    event Paired(uint256 indexed jobId, uint256 indexed matchId, uint8 group0, uint8 group1);
+    event Resolved(uint256 indexed jobId, uint256 indexed matchId, uint8 losers, Reason reason);
+    event ClaimLost(uint256 indexed jobId, address indexed owner, uint8 claim);
+    event GroupDied(uint256 indexed jobId, uint8 group);
+    event Accepted(uint256 indexed jobId, bytes32 root, bytes32 last);
+    event Unclaimed(uint256 indexed jobId);
+    event Voided(uint256 indexed jobId);
+    event Credited(address indexed account, uint256 amount);
+    event Withdrawn(address indexed account, uint256 amount);
+
+    // ------------------------------------------------------------------ errors
+
+    error UnknownOpset(uint32 opsetVersion);
+    error UnknownMode(uint8 mode);
+    error BadReferee(address referee);
+    error BadSlots(uint256 slots);
+    error StakeTooSmall(uint256 have, uint256 want);
+    error BadPeriod(uint256 have, uint256 min, uint256 max);
+    error UriTooLong(uint256 length);
+    error BadVerifierCount(uint256 count);
+    error BadThreshold(uint256 threshold, uint256 verifiers);
+    error VerifierTwice(address verifier);
+    error VerifierNotRegistered(address verifier);
+    error WrongPhase(uint256 jobId, JobPhase have, JobPhase want);
+    error WrongStake(uint256 have, uint256 want);
+    error NoFreeSlot(uint256 jobId);
+    error AlreadyJoined(uint256 jobId, address trainer);
+    error NotTrainer(uint256 jobId, address sender);
+    error AlreadyCommitted(uint256 jobId, address trainer);
+    error EmptyCommitment();
+    error NothingCommitted(uint256 jobId, address trainer);
+    error WrongCommitment(bytes32 have, bytes32 want);
+    error AlreadyClaimed(uint256 jobId, address owner);
+    error TooManyClaims(uint256 jobId);
+    error MatchesOpen(uint256 jobId, uint256 count);
+    error NotReferee(address sender, address referee);
+    error NoSuchMatch(uint256 jobId, uint256 matchId);
+    error MatchTaken(uint256 jobId, uint256 matchId);
+    error BadResult(uint8 losers, Reason reason);
+    error NothingToPay(address account);
+
+    // ------------------------------------------------------------------ moves
+
+    /// @notice Posts a job; the value is the reward.
+    function post(Terms calldata terms) external payable returns (uint256 jobId);
+
+    /// @notice Training: takes a slot; the value is the stake, exactly.
+    function join(uint256 jobId) external payable;
+
+    /// @notice Training: a slot holder commits, once. The last one ends the phase.
+    function commit(uint256 jobId, bytes32 commitment) external;
+
+    /// @notice Reveal: a slot holder shows what it committed to. The last one ends the phase.
+    function reveal(uint256 jobId, Claim calldata claim, bytes32 salt) external;
+
+    /// @notice Challenge: anybody without a claim in this job stakes one; the value is the stake, exactly.
+    function challenge(uint256 jobId, Claim calldata claim) external payable;
+
+    /// @notice The job's referee ends a match.
+    /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only, which voids the job.
+    /// @param deciders The verifiers whose verdict decided, if verifiers did.
+    function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
+        external;
+
+    /// @notice Closing, no match open: accepts the root that is left and pays everybody.
+    function finalize(uint256 jobId) external;
+
+    /// @notice Pays the sender its credit.
+    function withdraw() external;
+
+    /// @notice Sends burned ether to `0x…dEaD`.
+    function burn() external;
+
+    // ------------------------------------------------------------------ views
+
+    /// @notice Number of jobs; they are numbered from 1.
+    function jobCount() external view returns (uint256);
+
+    function getJob(uint256 jobId) external view returns (Job memory);
+
+    function phaseOf(uint256 jobId) external view returns (JobPhase);
+
+    function programOf(uint256 jobId) external view returns (Program memory);
+
+    function isVerifier(uint256 jobId, address account) external view returns (bool);
+
+    /// @notice The slot holders, at most 16.
+    function trainersOf(uint256 jobId) external view returns (Trainer[] memory);
+
+    /// @notice The claims, at most 64, by claim number.
+    function claimsOf(uint256 jobId) external view returns (StakedClaim[] memory);
+
+    /// @notice The groups, at most 64, by group number.
+    function groupsOf(uint256 jobId) external view returns (Group[] memory);
+
+    /// @notice The two groups of a match that is open.
+    function pairOf(uint256 jobId, uint256 matchId)
+        external
+        view
+        returns (bool open, uint8 group0, uint8 group1);
+
+    /// @notice What a sender would commit to.
+    function commitmentOf(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
+        external
+        view
+        returns (bytes32);
+
+    /// @notice What an account can withdraw.
+    function credit(address account) external view returns (uint256);
+}

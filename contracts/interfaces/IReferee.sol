@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Program} from "./IJobs.sol";
+
+/// @notice Where a match stands. The zero state is no match.
+///
+///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Verdict ──▶ Done        (Done is reached from every phase)
+enum Phase {
+    None,
+    Walk,
+    Refine,
+    Open,
+    Verdict,
+    Done
+}
+
+/// @notice What decided a match.
+enum Reason {
+    None,
+    Timeout,
+    Padding,
+    Structure,
+    InputCheckpoint,
+    InputNode,
+    InputConstant,
+    InputStep,
+    Operator,
+    Unresolved
+}
+
+/// @notice What a node did in one step (Verde's AugmentedCGNode), as hashes.
+struct Record {
+    bytes32 structure;
+    bytes32[] inputs;
+    bytes32[] outputs;
+    bytes32 log;
+}
+
+/// @notice Both sides' records of the disputed node, and what the program says the node is.
+struct Exhibit {
+    Record record0;
+    Record record1;
+    /// @dev Encoding of the node's structure, and its path under the program's structure root.
+    bytes structure;
+    bytes32[] structurePath;
+}
+
+/// @notice Where input `input` of the disputed node truly comes from. Fields that its kind does not need are ignored.
+///
+///     operand            tensor              source, sourcePath             slotNode, slotOutput, slotPath
+///     slot, first step   the initial tensor  path under the initial root
+///     slot, later                            record under `agreed`          row of the slot table
+///     node                                   record under `root[0]`
+///     constant           the constant        path under the constant root
+///     step number
+struct Evidence {
+    uint8 input;
+    Record source;
+    bytes32[] sourcePath;
+    uint32 slotNode;
+    uint8 slotOutput;
+    bytes32[] slotPath;
+    bytes32 tensor;
+}
+
+/// @notice What a Jobs contract fixes for a match.
+struct Rules {
+    uint32 clock;
+    uint32 verdictPeriod;
+    uint8 threshold;
+}
+
+/// @notice The state of a match.
+/// @dev INVARIANT: `node[0] != node[1]` until `Done`, and everything to the left of the position is equal in both
+/// trees, so the position is the first difference.
+struct Match {
+    /// @dev The Jobs contract that opened the match and is told its result.
+    address jobs;
+    /// @dev The instant from which the sides that owe a move are charged.
+    uint64 tick;
+    Phase phase;
+    /// @dev Bit `s`: side `s` has posted its half at this position.
+    uint8 posted;
+    /// @dev Index into the program's strides; their number in a step tree.
+    uint8 level;
+    /// @dev The position: a node of this height, the `index`-th of that height.
+    uint8 height;
+    uint256 jobId;
+    uint64 index;
+    /// @dev The current tree covers the steps `(start, end]`.
+    uint64 start;
+    uint64 end;
+    uint32 verdictPeriod;
+    uint8 threshold;
+    /// @dev Once done. Bit `s`: side `s` lost.
+    uint8 losers;
+    Reason reason;
+    /// @dev Seconds left to each side, not counting the time since `tick`.
+    uint64[2] clock;
+    /// @dev The spokesmen.
+    address[2] players;
+    /// @dev The roots of the current tree. NOTE: in `Refine` the root of a side that has refined is the finer one.
+    bytes32[2] root;
+    /// @dev Each side's node at the position.
+    bytes32[2] node;
+    /// @dev Checkpoint `C_start`, the same for both.
+    bytes32 agreed;
+}
+
+/// @title IReferee
+/// @notice Decides which of two different run roots is wrong, by one walk down two trees and a look at one node.
+///
+/// PROMISES
+/// - Any Jobs contract may use it; a match concerns nobody but the Jobs contract that opened it. No owner, no upgrade,
+///   no ether.
+/// - A side that publishes what its root commits to, in time, and is right, never loses.
+/// - A match ends: it lasts at most the sum of both clocks, plus the verdict period once verifiers are called.
+/// - Time is conserved: no move gives a second back. One classifier (`late`) is used by views, moves and settlement.
+/// - All moves but `refine` are bound by hashes to what is committed, so it does not matter who sends them.
+/// - Each side is judged against the truth, never against the other: both can lose.
+///
+/// ASSUMPTIONS
+/// - SHA-256 is collision resistant; `block.timestamp` is about right; transactions get through within a clock.
+/// - The program's roots are those of a sound program: parties refuse a job whose roots they cannot recompute.
+/// - Fewer than `threshold` of a job's verifiers sign a wrong verdict.
+interface IReferee {
+    // ------------------------------------------------------------------ events
+
+    event Opened(
+        uint256 indexed matchId,
+        address indexed jobs,
+        uint256 indexed jobId,
+        bytes32[2] roots,
+        address[2] players
+    );
+    /// @notice The match entered a tree or reached a disputed interval.
+    event Entered(
+        uint256 indexed matchId,
+        Phase phase,
+        uint8 level,
+        uint8 height,
+        uint64 start,
+        uint64 end,
+        bytes32 agreed
+    );
+    event Revealed(uint256 indexed matchId, uint8 side, uint8 height, uint64 index, bytes32[] children);
+    event Descended(uint256 indexed matchId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
+    event Refined(uint256 indexed matchId, uint8 side, uint8 level, bytes32 root);
+    event RecordOpened(uint256 indexed matchId, uint8 side, Record record);
+    /// @notice Verifiers are asked for the right record of `node` in `step`; votes count before `until`.
+    event VerifiersCalled(
+        uint256 indexed matchId, uint64 step, uint32 node, uint64 until, Record record0, Record record1
+    );
+    event Attested(uint256 indexed matchId, address indexed verifier, bytes32 record, uint256 votes);
+    event Decided(uint256 indexed matchId, uint8 losers, Reason reason);
+
+    // ------------------------------------------------------------------ errors
+
+    error SameRoots(bytes32 root);
+    error UnknownOpset(uint32 opsetVersion);
+    error UnknownMode(uint8 mode);
+    error WrongPhase(uint256 matchId, Phase have, Phase want);
+    /// @notice The match is late; only `timeout` works. The mask says who is.
+    error Late(uint256 matchId, uint8 mask);
+    error NotLate(uint256 matchId, uint256 deadline);
+    error BadSide(uint8 side);
+    error AlreadyPosted(uint256 matchId, uint8 side);
+    error WrongNode(uint8 side, bytes32 have, bytes32 want);
+    /// @notice A descent must go down at least `min(height, 4)` levels and at most `height`.
+    error BadDescent(uint256 levels, uint256 height);
+    error PathsDiffer(uint256 length0, uint256 length1);
+    error ChildOutOfRange(uint256 child, uint256 levels);
+    error NoDifference(bytes32 node);
+    /// @notice The trees differ already to the left of this child.
+    error EarlierDifference(uint256 level);
+    error PreviousNotNeeded();
+    error NotSpokesman(address sender, address spokesman);
+    error WellFormed();
+    error Malformed(uint8 mask);
+    error InputsEqual(uint256 input);
+    error InputsDiffer(uint256 input);
+    error NoSuchInput(uint256 input, uint256 count);
+    error UnknownOperand(uint8 kind);
+    /// @notice An input names a node that is not earlier, so it cannot be agreed.
+    error ForwardReference(uint256 source, uint256 node);
+    error NotVerifier(address signer);
+    error AlreadyVoted(address verifier);
+    error VerdictOver(uint256 until);
+    error VerdictRunning(uint256 until);
+
+    // ------------------------------------------------------------------ moves
+
+    /// @notice Opens a match between two different run roots; the caller is told the result by `IJobs.resolve`.
+    /// @dev The id is a hash of everything that defines the match, so after a reorganisation no move and no signature
+    /// of one match can fall into another.
+    function open(
+        uint256 jobId,
+        bytes32[2] calldata roots,
+        address[2] calldata players,
+        Rules calldata rules,
+        Program calldata program
+    ) external returns (uint256 matchId);
+
+    /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
+    function reveal(uint256 matchId, uint8 side, bytes32[] calldata children) external;
+
+    /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
+    /// @param previous Run trees, at height 0 and `index > 0` only: the checkpoint before the disputed interval, with its
+    /// path under `root[0]`; otherwise zero and empty.
+    function descend(
+        uint256 matchId,
+        uint64 child,
+        bytes32 node0,
+        bytes32[] calldata path0,
+        bytes32 node1,
+        bytes32[] calldata path1,
+        bytes32 previous,
+        bytes32[] calldata previousPath
+    ) external;
+
+    /// @notice Refine: a side's spokesman posts its run root of the disputed interval at the next stride, and proves
+    /// that its last leaf is the checkpoint it refines.
+    function refine(uint256 matchId, uint8 side, bytes32 root, bytes32[] calldata lastPath) external;
+
+    /// @notice Open: publishes a side's record of the disputed node.
+    function openRecord(uint256 matchId, uint8 side, Record calldata record) external;
+
+    /// @notice Open: a record that is not what the program says loses.
+    function judgeStructure(uint256 matchId, Exhibit calldata exhibit) external;
+
+    /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
+    function judgeInput(uint256 matchId, Exhibit calldata exhibit, Evidence calldata evidence) external;
+
+    /// @notice Open: both records are well formed with equal inputs, so the operator itself is in dispute.
+    function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external;
+
+    /// @notice Verdict: a verifier's EIP-712 signature of `Verdict(matchId, step, node, record)`, whoever brings it.
+    function attest(uint256 matchId, bytes32 record, bytes calldata signature) external;
+
+    /// @notice Ends a match that is late. Claimed late it finds the same loser.
+    function timeout(uint256 matchId) external;
+
+    /// @notice Verdict: ends a match that the verifiers did not decide in time; nobody is shown wrong.
+    function expire(uint256 matchId) external;
+
+    // ------------------------------------------------------------------ views
+
+    /// @notice Whether this referee can judge programs of this opset version.
+    function knowsOpset(uint32 version) external view returns (bool);
+
+    /// @notice Whether this referee can judge programs of this arithmetic mode.
+    function knowsMode(uint8 mode) external view returns (bool);
+
+    function getMatch(uint256 matchId) external view returns (Match memory);
+
+    /// @notice Whether each side is late now. Used by moves, settlement and bots alike.
+    function late(uint256 matchId) external view returns (bool side0, bool side1);
+
+    /// @notice Walk, Refine, Open: the last instant at which a move is in time. Verdict: the first at which `expire`
+    /// works. Otherwise zero.
+    function deadline(uint256 matchId) external view returns (uint256);
+
+    /// @notice The verifiers that voted for a record.
+    function votes(uint256 matchId, bytes32 record) external view returns (address[] memory);
+
+    /// @notice Whether a verifier has voted in a match.
+    function voted(uint256 matchId, address verifier) external view returns (bool);
+
+    /// @notice Number of matches opened so far.
+    function matchCount() external view returns (uint256);
+
+    /// @notice The digest a verifier signs.
+    function verdictDigest(uint256 matchId, bytes32 record) external view returns (bytes32);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Programs} from "../commit/Programs.sol";
+import {Job, JobPhase, Program, Terms} from "../interfaces/IJobs.sol";
+import {IReferee} from "../interfaces/IReferee.sol";
+import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
+import {Escrow} from "./Escrow.sol";
+
+/// @title Board
+/// @notice The jobs: posting one, and which phase it is in.
+abstract contract Board is Escrow {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice Bounds the gas of every loop over slots.
+    uint256 public constant MAX_SLOTS = 16;
+    /// @notice Bounds the search for a voter, and the shares of a prize.
+    uint256 public constant MAX_VERIFIERS = 32;
+    /// @notice Long enough for any host name and path, short enough to list.
+    uint256 public constant MAX_URI = 512;
+    /// @notice Keeps every instant far from overflow, and every stake's lock bounded.
+    uint32 public constant MAX_PERIOD = 365 days;
+
+    IVerifierRegistry public immutable REGISTRY;
+    /// @notice Covers the worst-case gas of a match, by the deployer's estimate for the chain.
+    uint256 public immutable MIN_STAKE;
+    /// @notice The shortest period or clock: transactions must get through in it on the chain.
+    uint32 public immutable MIN_PERIOD;
+
+    uint256 public jobCount;
+    mapping(uint256 jobId => Job) internal _jobs;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IVerifierRegistry registry, uint256 minStake, uint32 minPeriod) {
+        // SAFETY: with a period of zero an instant could equal the one before it and its phase vanish.
+        if (minPeriod == 0) revert BadPeriod(minPeriod, 1, MAX_PERIOD);
+        REGISTRY = registry;
+        MIN_STAKE = minStake;
+        MIN_PERIOD = minPeriod;
+    }
+
+    // ------------------------------------------------------------------ guards
+
+    modifier during(uint256 jobId, JobPhase want) {
+        JobPhase have = phaseOf(jobId);
+        if (have != want) revert WrongPhase(jobId, have, want);
+        _;
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function post(Terms calldata terms) external payable returns (uint256 jobId) {
+        Programs.check(terms.program);
+        if (bytes(terms.uri).length > MAX_URI) revert UriTooLong(bytes(terms.uri).length);
+        if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert BadSlots(terms.slots);
+        if (terms.stake < MIN_STAKE) revert StakeTooSmall(terms.stake, MIN_STAKE);
+        _checkPeriod(terms.trainPeriod);
+        _checkPeriod(terms.revealPeriod);
+        _checkPeriod(terms.challengePeriod);
+        _checkPeriod(terms.clock);
+        _checkPeriod(terms.verdictPeriod);
+        _checkVerifiers(terms.verifiers, terms.threshold);
+        _checkReferee(terms);
+
+        jobId = ++jobCount;
+        Job storage job = _jobs[jobId];
+        job.terms = terms;
+        job.client = msg.sender;
+        job.reward = msg.value;
+        job.posted = uint64(block.timestamp);
+        _setPhases(jobId, job, uint64(block.timestamp) + terms.trainPeriod);
+        emit Posted(
+            jobId,
+            msg.sender,
+            terms.referee,
+            Programs.hash(terms.program),
+            terms.programFile,
+            msg.value,
+            terms.stake,
+            terms.uri
+        );
+    }
+
+    // ------------------------------------------------------------------ phases
+
+    /// @dev Training ends at `commitEnd`; the later instants follow.
+    function _setPhases(uint256 jobId, Job storage job, uint64 commitEnd) internal {
+        job.commitEnd = commitEnd;
+        _setReveal(jobId, job, commitEnd + job.terms.revealPeriod);
+    }
+
+    /// @dev Reveal ends at `revealEnd`; the later instant follows.
+    function _setReveal(uint256 jobId, Job storage job, uint64 revealEnd) internal {
+        job.revealEnd = revealEnd;
+        _setChallenge(jobId, job, revealEnd + job.terms.challengePeriod);
+    }
+
+    /// @dev Challenge ends at `challengeEnd`.
+    function _setChallenge(uint256 jobId, Job storage job, uint64 challengeEnd) internal {
+        job.challengeEnd = challengeEnd;
+        emit PhaseEnds(jobId, job.commitEnd, job.revealEnd, challengeEnd);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function getJob(uint256 jobId) external view returns (Job memory) {
+        return _jobs[jobId];
+    }
+
+    function programOf(uint256 jobId) external view returns (Program memory) {
+        return _jobs[jobId].terms.program;
+    }
+
+    function phaseOf(uint256 jobId) public view returns (JobPhase) {
+        Job storage job = _jobs[jobId];
+        if (job.posted == 0) return JobPhase.None;
+        if (job.ended != JobPhase.None) return job.ended;
+        if (block.timestamp < job.commitEnd) return JobPhase.Training;
+        if (block.timestamp < job.revealEnd) return JobPhase.Reveal;
+        if (block.timestamp < job.challengeEnd) return JobPhase.Challenge;
+        return JobPhase.Closing;
+    }
+
+    function isVerifier(uint256 jobId, address account) external view returns (bool) {
+        address[] storage verifiers = _jobs[jobId].terms.verifiers;
+        for (uint256 i = 0; i < verifiers.length; ++i) {
+            if (verifiers[i] == account) return true;
+        }
+        return false;
+    }
+
+    function _checkPeriod(uint32 period) private view {
+        if (period < MIN_PERIOD || period > MAX_PERIOD) revert BadPeriod(period, MIN_PERIOD, MAX_PERIOD);
+    }
+
+    function _checkVerifiers(address[] calldata verifiers, uint8 threshold) private view {
+        uint256 count = verifiers.length;
+        if (count == 0 || count > MAX_VERIFIERS) revert BadVerifierCount(count);
+        if (threshold == 0 || threshold > count) revert BadThreshold(threshold, count);
+        for (uint256 i = 0; i < count; ++i) {
+            for (uint256 k = 0; k < i; ++k) {
+                if (verifiers[i] == verifiers[k]) revert VerifierTwice(verifiers[i]);
+            }
+            if (!REGISTRY.isActive(verifiers[i])) revert VerifierNotRegistered(verifiers[i]);
+        }
+    }
+
+    function _checkReferee(Terms calldata terms) private view {
+        if (terms.referee.code.length == 0) revert BadReferee(terms.referee);
+        uint32 version = terms.program.opsetVersion;
+        uint8 mode = terms.program.mode;
+        if (!IReferee(terms.referee).knowsOpset(version)) revert UnknownOpset(version);
+        if (!IReferee(terms.referee).knowsMode(mode)) revert UnknownMode(mode);
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Hash} from "../commit/Hash.sol";
+import {Merkle} from "../commit/Merkle.sol";
+import {Records} from "../commit/Records.sol";
+import {Operand, Structures} from "../commit/Structures.sol";
+import {Tensors} from "../commit/Tensors.sol";
+import {Program} from "../interfaces/IJobs.sol";
+import {Evidence, Exhibit, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
+import {MatchBase} from "./MatchBase.sol";
+
+/// @title Judge
+/// @notice What is decided at the disputed node: its structure, then its inputs, then (by verifiers) its operator.
+/// Each side is judged against the truth, so both can lose.
+abstract contract Judge is MatchBase {
+    // ------------------------------------------------------------------ moves
+
+    function openRecord(uint256 matchId, uint8 side, Record calldata record) external {
+        Match storage m = _begin(matchId, Phase.Open);
+        _post(m, matchId, side);
+        _checkRecord(m, side, record);
+
+        emit RecordOpened(matchId, side, record);
+    }
+
+    function judgeStructure(uint256 matchId, Exhibit calldata exhibit) external {
+        Match storage m = _begin(matchId, Phase.Open);
+        (uint8 malformed,) = _examine(m, exhibit);
+        if (malformed == 0) revert WellFormed();
+
+        _decide(m, matchId, malformed, Reason.Structure);
+    }
+
+    function judgeInput(uint256 matchId, Exhibit calldata exhibit, Evidence calldata evidence) external {
+        Match storage m = _begin(matchId, Phase.Open);
+        (uint8 malformed, Program memory program) = _examine(m, exhibit);
+        if (malformed != 0) revert Malformed(malformed);
+        uint256 input = evidence.input;
+        if (input >= exhibit.record0.inputs.length) revert NoSuchInput(input, exhibit.record0.inputs.length);
+        bytes32 input0 = exhibit.record0.inputs[input];
+        bytes32 input1 = exhibit.record1.inputs[input];
+        if (input0 == input1) revert InputsEqual(input);
+        (bytes32 truth, Reason reason) =
+            _truth(m, program, Structures.operand(exhibit.structure, input), evidence);
+
+        // INVARIANT: the inputs differ, so at least one of them is not the truth.
+        uint8 losers = (input0 != truth ? 1 : 0) | (input1 != truth ? 2 : 0);
+        _decide(m, matchId, losers, reason);
+    }
+
+    function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external {
+        Match storage m = _begin(matchId, Phase.Open);
+        (uint8 malformed,) = _examine(m, exhibit);
+        if (malformed != 0) revert Malformed(malformed);
+        for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
+            if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert InputsDiffer(i);
+        }
+
+        m.phase = Phase.Verdict;
+        m.posted = 0;
+        // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
+        uint64 until = m.tick + m.verdictPeriod;
+        emit VerifiersCalled(matchId, m.end, uint32(m.index), until, exhibit.record0, exhibit.record1);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    /// @dev Binds an exhibit to the match. Bit `s` of the result: record `s` is not what the program says.
+    function _examine(Match storage m, Exhibit calldata exhibit)
+        private
+        view
+        returns (uint8 malformed, Program memory program)
+    {
+        program = _program(m);
+        _checkRecord(m, 0, exhibit.record0);
+        _checkRecord(m, 1, exhibit.record1);
+        Merkle.check(
+            Hash.STRUCTURE_TREE,
+            program.structureRoot,
+            Hash.structure(exhibit.structure),
+            m.index,
+            Merkle.depth(program.nodeCount),
+            exhibit.structurePath
+        );
+        if (!Records.wellFormed(exhibit.record0, exhibit.structure)) malformed |= 1;
+        if (!Records.wellFormed(exhibit.record1, exhibit.structure)) malformed |= 2;
+    }
+
+    function _checkRecord(Match storage m, uint8 side, Record calldata record) private view {
+        bytes32 have = Records.hash(record);
+        if (have != m.node[side]) revert WrongNode(side, have, m.node[side]);
+    }
+
+    /// @dev The true value of an input, by where the program says that it comes from.
+    function _truth(
+        Match storage m,
+        Program memory program,
+        Operand memory operand,
+        Evidence calldata evidence
+    ) private view returns (bytes32, Reason) {
+        if (operand.kind == Structures.NODE) {
+            return (_ofNode(m, program, operand, evidence), Reason.InputNode);
+        }
+        if (operand.kind == Structures.STATE_SLOT) {
+            return (_ofSlot(m, program, operand, evidence), Reason.InputCheckpoint);
+        }
+        if (operand.kind == Structures.CONSTANT) {
+            return (_ofConstant(program, operand, evidence), Reason.InputConstant);
+        }
+        if (operand.kind == Structures.STEP) return (Tensors.step(m.end), Reason.InputStep);
+        revert UnknownOperand(operand.kind);
+    }
+
+    /// @dev An output of an earlier node of the same step.
+    function _ofNode(
+        Match storage m,
+        Program memory program,
+        Operand memory operand,
+        Evidence calldata evidence
+    ) private view returns (bytes32) {
+        // SAFETY: only what is left of the position is agreed.
+        if (operand.index >= m.index) revert ForwardReference(operand.index, m.index);
+        Merkle.check(
+            Hash.STEP_TREE,
+            m.root[0],
+            Records.hash(evidence.source),
+            operand.index,
+            Merkle.depth(program.nodeCount),
+            evidence.sourcePath
+        );
+        return Records.outputOrZero(evidence.source, operand.output);
+    }
+
+    /// @dev The state before the step: the initial tensor, or what the slot table names in the agreed step before.
+    function _ofSlot(
+        Match storage m,
+        Program memory program,
+        Operand memory operand,
+        Evidence calldata evidence
+    ) private view returns (bytes32) {
+        uint8 slotDepth = Merkle.depth(program.slotCount);
+        if (m.start == 0) {
+            Merkle.check(
+                Hash.INITIAL_TREE, m.agreed, evidence.tensor, operand.index, slotDepth, evidence.sourcePath
+            );
+            return evidence.tensor;
+        }
+        bytes32 row = Hash.slot(evidence.slotNode, evidence.slotOutput);
+        Merkle.check(Hash.SLOT_TREE, program.slotRoot, row, operand.index, slotDepth, evidence.slotPath);
+        Merkle.check(
+            Hash.STEP_TREE,
+            m.agreed,
+            Records.hash(evidence.source),
+            evidence.slotNode,
+            Merkle.depth(program.nodeCount),
+            evidence.sourcePath
+        );
+        return Records.outputOrZero(evidence.source, evidence.slotOutput);
+    }
+
+    function _ofConstant(Program memory program, Operand memory operand, Evidence calldata evidence)
+        private
+        view
+        returns (bytes32)
+    {
+        Merkle.check(
+            Hash.CONSTANT_TREE,
+            program.constantRoot,
+            evidence.tensor,
+            operand.index,
+            Merkle.depth(program.constantCount),
+            evidence.sourcePath
+        );
+        return evidence.tensor;
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {IJobs, Program} from "../interfaces/IJobs.sol";
+import {IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
+import {Clock} from "./Clock.sol";
+
+/// @title MatchBase
+/// @notice The matches, how a move begins, and how a match ends.
+abstract contract MatchBase is IReferee {
+    // ------------------------------------------------------------------ storage
+
+    mapping(uint256 matchId => Match) internal _matches;
+
+    // ------------------------------------------------------------------ guards
+
+    /// @dev Every move but `timeout` and `expire` begins here: right phase, nobody late, time charged.
+    function _begin(uint256 matchId, Phase want) internal returns (Match storage m) {
+        m = _matches[matchId];
+        if (m.phase != want) revert WrongPhase(matchId, m.phase, want);
+        uint8 mask = Clock.late(m);
+        if (mask != Clock.NOBODY) revert Late(matchId, mask);
+        Clock.charge(m);
+    }
+
+    /// @dev A side posts its half, once at each position.
+    function _post(Match storage m, uint256 matchId, uint8 side) internal {
+        if (side > 1) revert BadSide(side);
+        if (m.posted & (1 << side) != 0) revert AlreadyPosted(matchId, side);
+        m.posted |= uint8(1 << side);
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    /// @dev Ends the match and tells its Jobs contract, as the last act of a move.
+    /// SAFETY: the state is `Done` before the call, and the callee can open new matches but not touch this one.
+    function _decide(Match storage m, uint256 matchId, uint8 losers, Reason reason, address[] memory deciders)
+        internal
+    {
+        m.phase = Phase.Done;
+        m.losers = losers;
+        m.reason = reason;
+        emit Decided(matchId, losers, reason);
+        IJobs(m.jobs).resolve(m.jobId, matchId, losers, reason, deciders);
+    }
+
+    function _decide(Match storage m, uint256 matchId, uint8 losers, Reason reason) internal {
+        _decide(m, matchId, losers, reason, new address[](0));
+    }
+
+    // ------------------------------------------------------------------ views
+
+    /// @dev NOTE: a Jobs contract that answers differently from one call to the next spoils only its own matches.
+    function _program(Match storage m) internal view returns (Program memory) {
+        return IJobs(m.jobs).programOf(m.jobId);
+    }
+}
