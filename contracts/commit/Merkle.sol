@@ -38,10 +38,19 @@ library Merkle {
         uint256 levels,
         bytes32[] calldata path
     ) internal view {
+        bytes32 have = rootOf(tag, leaf, index, levels, path);
+        if (have != root) revert PathMismatch(have, root);
+    }
+
+    /// @notice The root of the tree of this depth in which `leaf` is the leaf `index`.
+    function rootOf(uint8 tag, bytes32 leaf, uint256 index, uint256 levels, bytes32[] calldata path)
+        internal
+        view
+        returns (bytes32)
+    {
         if (path.length != levels) revert WrongPathLength(path.length, levels);
         if (index >> levels != 0) revert IndexOutOfTree(index, levels);
-        bytes32 have = fold(tag, leaf, index, path);
-        if (have != root) revert PathMismatch(have, root);
+        return fold(tag, leaf, index, path);
     }
 
     /// @notice The node that a path leads to. NOTE: the caller bounds the index and the length.

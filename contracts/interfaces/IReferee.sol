@@ -51,7 +51,7 @@ struct Exhibit {
 ///     operand            tensor              source, sourcePath             slotNode, slotOutput, slotPath
 ///     slot, first step   the initial tensor  path under the initial root
 ///     slot, later                            record under `agreed`          row of the slot table
-///     node                                   record under `root[0]`
+///     node                                   record under either root
 ///     constant           the constant        path under the constant root
 ///     step number
 struct Evidence {
@@ -180,7 +180,6 @@ interface IReferee {
     error Malformed(uint8 mask);
     error InputsEqual(uint256 input);
     error InputsDiffer(uint256 input);
-    error NoSuchInput(uint256 input, uint256 count);
     error UnknownOperand(uint8 kind);
     /// @notice An input names a node that is not earlier, so it cannot be agreed.
     error ForwardReference(uint256 source, uint256 node);
@@ -207,7 +206,7 @@ interface IReferee {
 
     /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
     /// @param previous Run trees, at height 0 and `index > 0` only: the checkpoint before the disputed interval, with its
-    /// path under `root[0]`; otherwise zero and empty.
+    /// path under either root; otherwise zero and empty.
     function descend(
         uint256 matchId,
         uint64 child,

@@ -37,12 +37,11 @@ abstract contract Judge is MatchBase {
         (uint8 malformed, Program memory program) = _examine(m, exhibit);
         if (malformed != 0) revert Malformed(malformed);
         uint256 input = evidence.input;
-        if (input >= exhibit.record0.inputs.length) revert NoSuchInput(input, exhibit.record0.inputs.length);
+        Operand memory operand = Structures.operand(exhibit.structure, input);
         bytes32 input0 = exhibit.record0.inputs[input];
         bytes32 input1 = exhibit.record1.inputs[input];
         if (input0 == input1) revert InputsEqual(input);
-        (bytes32 truth, Reason reason) =
-            _truth(m, program, Structures.operand(exhibit.structure, input), evidence);
+        (bytes32 truth, Reason reason) = _truth(m, program, operand, evidence);
 
         // INVARIANT: the inputs differ, so at least one of them is not the truth.
         uint8 losers = (input0 != truth ? 1 : 0) | (input1 != truth ? 2 : 0);
@@ -121,9 +120,9 @@ abstract contract Judge is MatchBase {
     ) private view returns (bytes32) {
         // SAFETY: only what is left of the position is agreed.
         if (operand.index >= m.index) revert ForwardReference(operand.index, m.index);
-        Merkle.check(
+        _checkAgreed(
+            m,
             Hash.STEP_TREE,
-            m.root[0],
             Records.hash(evidence.source),
             operand.index,
             Merkle.depth(program.nodeCount),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Merkle} from "../commit/Merkle.sol";
 import {IJobs, Program} from "../interfaces/IJobs.sol";
 import {IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
@@ -49,6 +50,20 @@ abstract contract MatchBase is IReferee {
     }
 
     // ------------------------------------------------------------------ views
+
+    /// @dev A leaf to the left of the position, under either root: there the trees are equal, and each side knows its
+    /// own. SAFETY: with one root only, its owner could keep from the other the siblings that the path needs.
+    function _checkAgreed(
+        Match storage m,
+        uint8 tag,
+        bytes32 leaf,
+        uint256 index,
+        uint256 levels,
+        bytes32[] calldata path
+    ) internal view {
+        bytes32 have = Merkle.rootOf(tag, leaf, index, levels, path);
+        if (have != m.root[0] && have != m.root[1]) revert Merkle.PathMismatch(have, m.root[0]);
+    }
 
     /// @dev NOTE: a Jobs contract that answers differently from one call to the next spoils only its own matches.
     function _program(Match storage m) internal view returns (Program memory) {

@@ -113,8 +113,7 @@ abstract contract Walk is MatchBase {
             return false;
         }
         if (index > 0) {
-            // SAFETY: the position is the first difference, so this leaf is the same under both roots.
-            Merkle.check(Hash.RUN_TREE, m.root[0], previous, index - 1, Merkle.depth(count), previousPath);
+            _checkAgreed(m, Hash.RUN_TREE, previous, index - 1, Merkle.depth(count), previousPath);
             m.agreed = previous;
         }
         // SAFETY: `index < count = ceil((end - start) / stride)`, so `start + index * stride < end`; no overflow.
