@@ -6,7 +6,12 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 BIN := .venv/bin
-STAMPS := .build/stamps
+# Each stamp lies in the folder that it vouches for, so that deleting the folder is enough to have it made again.
+VENV := .venv/.made
+PACKAGES := .venv/.installed
+NODE := node_modules/.installed
+KERNELS := .build/kernels/.built
+CONTRACTS := .build/contracts.built
 PYTEST := $(BIN)/pytest -n 2
 # A folder counts as a source too: its time changes when a file in it is added, renamed or removed.
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
@@ -20,10 +25,9 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 .PHONY: setup
-setup: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/kernels $(STAMPS)/contracts ## Install everything that is needed into .venv and node_modules
+setup: $(PACKAGES) $(NODE) $(KERNELS) $(CONTRACTS) ## Install everything into .venv and node_modules, build C and contracts
 
-$(STAMPS)/venv:
-	@mkdir -p $(@D)
+$(VENV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Assay needs Python 3.11 or later; choose one with: make setup PYTHON=python3.x" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
@@ -31,29 +35,29 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-$(STAMPS)/python: $(STAMPS)/venv pyproject.toml constraints.txt
+$(PACKAGES): $(VENV) pyproject.toml constraints.txt
 	@# The build tools come first and from the same constraints, instead of unpinned into a throw-away environment.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation --editable '.[capture,demo,dev]'
 	@touch $@
 
-$(STAMPS)/node: package.json package-lock.json .npmrc $(STAMPS)/venv
+$(NODE): package.json package-lock.json .npmrc $(VENV)
 	@command -v npm >/dev/null || { echo "Assay needs Node.js 20 or later with npm" >&2; exit 1; }
 	npm ci
 	@# Links to the binaries: npm's own would go through node, and npm 10 makes none (two packages claim each name).
-	cd $(BIN) && for tool in anvil cast forge; do \
-		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool && ./$$tool --version >/dev/null; done
+	cd $(BIN); for tool in anvil cast forge; do \
+		ln -sf ../../node_modules/@foundry-rs/$$tool-*/bin/$$tool $$tool; ./$$tool --version >/dev/null; done
 	@touch $@
 
-$(STAMPS)/kernels: $(STAMPS)/python kernels/CMakeLists.txt $(C_SOURCES)
+$(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
 	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
 		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON >/dev/null
 	$(BIN)/cmake --build .build/kernels -- --quiet
 	@touch $@
 
-$(STAMPS)/contracts: $(STAMPS)/python $(STAMPS)/node foundry.toml $(wildcard scripts/solc scripts/solc.js) \
-		scripts/build_contracts.py $(SOLIDITY_SOURCES)
+$(CONTRACTS): $(PACKAGES) $(NODE) foundry.toml scripts/solc scripts/solc.js scripts/build_contracts.py $(SOLIDITY_SOURCES)
+	@mkdir -p $(@D)
 	$(BIN)/python scripts/build_contracts.py
 	@touch $@
 
@@ -89,11 +93,11 @@ format: setup ## Rewrite sources in the formats that lint checks
 	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 .PHONY: constraints
-constraints: $(STAMPS)/venv ## Resolve every Python dependency anew (torch stays at its pin)
+constraints: $(VENV) ## Resolve every Python dependency anew (torch stays at its pin)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report .build/resolution.json '.[capture,demo,dev]' "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python scripts/pin_constraints.py <.build/resolution.json >.build/constraints.txt
-	mv .build/constraints.txt constraints.txt
+		--report .venv/resolution.json '.[capture,demo,dev]' "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python scripts/pin_constraints.py <.venv/resolution.json >.venv/constraints.txt
+	mv .venv/constraints.txt constraints.txt
 
 .PHONY: bench
 bench: setup ## Measure the kernels on this machine
