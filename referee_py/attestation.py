@@ -8,8 +8,8 @@ from typing import Any
 from eth_account import Account
 from eth_account.messages import SignableMessage, encode_typed_data
 from eth_keys.exceptions import BadSignature
-from eth_utils import ValidationError
 from eth_utils.crypto import keccak
+from eth_utils.exceptions import ValidationError
 
 from .errors import InvalidEncoding
 

@@ -154,3 +154,54 @@ class StructureTruncated(Refusal):
 
 class NoSuchInput(Refusal):
     """The node has no such input (input, count)."""
+
+
+# --- of a job ---------------------------------------------------------------------------------------------------
+
+
+class WrongStake(Refusal):
+    """The value is not the job's stake (have, want)."""
+
+
+class NoFreeSlot(Refusal):
+    """Every slot of the job is taken."""
+
+
+class AlreadyJoined(Refusal):
+    """The sender holds a slot of this job."""
+
+
+class NotTrainer(Refusal):
+    """The sender holds no slot of this job."""
+
+
+class AlreadyCommitted(Refusal):
+    """The sender has committed in this job."""
+
+
+class EmptyCommitment(Refusal):
+    """A commitment of zero."""
+
+
+class NothingCommitted(Refusal):
+    """The sender has committed to nothing in this job."""
+
+
+class WrongCommitment(Refusal):
+    """The claim is not what the sender committed to (have, want)."""
+
+
+class AlreadyClaimed(Refusal):
+    """The sender has a claim in this job."""
+
+
+class TooManyClaims(Refusal):
+    """The job is full of claims."""
+
+
+class MatchesOpen(Refusal):
+    """A job is closed when all its matches have ended (job, count)."""
+
+
+class NothingToPay(Refusal):
+    """The account has no credit."""

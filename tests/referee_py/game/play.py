@@ -1,0 +1,121 @@
+"""Two players and verifiers at one match, on a simulated clock: a tiny driver for scenario tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from eth_account import Account
+
+from referee_py.attestation import Verdict, sign
+from referee_py.game import clock
+from referee_py.game.refusals import Refusal
+from referee_py.game.rules import apply, opened
+from referee_py.game.solver import plan
+from referee_py.game.state import Attest, Expire, MatchState, MatchTerms, Move, Phase, Timeout
+from referee_py.game.view import ChainLog, LoggedView
+
+from .synthetic import Graph, Run, match_terms
+
+VERIFIER_KEYS = tuple(bytes([k]) * 32 for k in range(1, 5))
+VERIFIERS = tuple(str(Account.from_key(key).address) for key in VERIFIER_KEYS)
+
+START = 1_000_000
+
+
+@dataclass
+class Player:
+    """Someone at one side. A silent one never moves; one that does not serve shows only what it must."""
+
+    run: Run
+    serves: bool = True
+    silent: bool = False
+    concede: bool = True
+
+
+@dataclass
+class Table:
+    """A match between two players: `play()` takes it to its end."""
+
+    graph: Graph
+    players: tuple[Player, Player]
+    rng: Random
+    verifiers_vote: bool = True
+    now: int = START
+    history: list[Move] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.terms: MatchTerms = match_terms(self.graph, verifiers=VERIFIERS[:1])
+        self.log = ChainLog()
+        roots = (self.players[0].run.root, self.players[1].run.root)
+        self.state: MatchState = opened(self.terms, roots, self.now)
+
+    def moves(self, side: int) -> list[Move]:
+        me, other = self.players[side], self.players[1 - side]
+        served = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
+        view = LoggedView(self.log, 1 - side, *served)
+        return plan(
+            self.state,
+            self.terms,
+            side,
+            may_refine=True,
+            own=me.run,
+            opponent=view,
+            now=self.now,
+            concede=me.concede,
+        )
+
+    def apply(self, move: Move, sender: str) -> None:
+        after = apply(self.state, self.terms, move, sender, self.now)
+        self.log.observe(self.state, move, after)
+        self.state = after
+        self.history.append(move)
+
+    def play(self) -> MatchState:
+        """Each turn one player, in random order, sends what it plans; when none will, time runs out."""
+        while self.state.phase is not Phase.DONE:
+            if not self._turn():
+                self._pass_time()
+        return self.state
+
+    def _turn(self) -> bool:
+        if self.state.phase is Phase.VERDICT and self.verifiers_vote:
+            self._vote()
+            return True
+        self.now += self.rng.randint(0, 1)
+        for side in self.rng.sample((0, 1), 2):
+            batch = [] if self.players[side].silent else self.moves(side)
+            for move in batch:
+                self.apply(move, self.terms.players[side])
+            if batch:
+                return True
+        return False
+
+    def _vote(self) -> None:
+        step, node = self.state.end, self.state.index
+        runs = [player.run for player in self.players]
+        inputs = next(r.records[step][node].inputs for r in runs if r.record(step, node))
+        record = self.graph.truth(node, inputs).hash()
+        verdict = Verdict(self.terms.match_id, step, node, record)
+        signature = sign(verdict, self.terms.chain_id, self.terms.referee, VERIFIER_KEYS[0])
+        self.apply(Attest(record, signature), "0x" + "EE" * 20)
+
+    def _pass_time(self) -> None:
+        """To the first instant at which anything more can happen; anybody then ends the match."""
+        if self.state.phase is Phase.VERDICT:
+            self.now = self.state.tick + self.terms.verdict_period
+            self.apply(Expire(), "0x" + "EE" * 20)
+            return
+        owing = [side for side in (0, 1) if clock.owing(self.state) >> side & 1]
+        self.now = max(self.now, min(clock.deadline(self.state, side) for side in owing) + 1)
+        if all(player.silent or not self.moves(side) for side, player in enumerate(self.players)):
+            self.apply(Timeout(), "0x" + "EE" * 20)
+
+
+def refused(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: int) -> str | None:
+    """The name of the refusal, or None if the move is accepted."""
+    try:
+        apply(state, terms, move, sender, now)
+    except Refusal as refusal:
+        return type(refusal).__name__
+    return None
