@@ -1,0 +1,101 @@
+"""A bundle: all that a client needs to post a job and to serve it, in one folder. Needs no torch.
+
+program.cbor      the program file
+job.json          steps, strides, roots, and the SHA-256 of program.cbor
+labels.json       names of nodes, slots, constants and metrics, for people
+artifacts/        a Store with the program file and its tensors, by hash
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from referee_py.errors import HashMismatch, InvalidEncoding, UnknownVersion
+from referee_py.program import Program, SlotSource, Terms
+
+from .artifacts import Array, parse_hash
+from .store import Store
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A program, its terms and its tensors. `labels` is the content of labels.json."""
+
+    name: str
+    program: Program
+    terms: Terms
+    constants: tuple[Array, ...] = field(repr=False)
+    initial: tuple[Array, ...] = field(repr=False)
+    labels: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def metrics(self) -> dict[str, SlotSource]:
+        """Where each metric stands, for `referee_py.execute.Metrics`."""
+        return {name: SlotSource(*place) for name, place in self.labels.get("metrics", {}).items()}
+
+    def write(self, folder: Path) -> Path:
+        """Write the bundle; gives the folder. Writing the same bundle twice changes nothing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        program = self.program.to_bytes()
+        store = Store(folder / "artifacts")
+        store.put_blob(program)
+        for array in (*self.constants, *self.initial):
+            store.put_tensor(array)
+        (folder / "program.cbor").write_bytes(program)
+        _write_json(folder / "labels.json", {"format": FORMAT, **self.labels})
+        _write_json(folder / "job.json", self._job(program))
+        return folder
+
+    def _job(self, program: bytes) -> dict[str, Any]:
+        terms = {name: getattr(self.terms, name) for name in Terms.__slots__}
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "program_file": hashlib.sha256(program).hexdigest(),
+            "program_hash": self.terms.hash().hex(),
+            "terms": {k: v.hex() if isinstance(v, bytes) else v for k, v in terms.items()},
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> Bundle:
+        """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
+        try:
+            job = json.loads((folder / "job.json").read_text())
+            labels = json.loads((folder / "labels.json").read_text())
+            if job["format"] != FORMAT or labels.pop("format") != FORMAT:
+                raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
+            steps, strides = job["terms"]["steps"], job["terms"]["strides"]
+            file_hash, program_hash = parse_hash(job["program_file"]), parse_hash(job["program_hash"])
+            name = str(job["name"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidEncoding(f"{folder} is not a bundle: {error}; build it again") from error
+        data = (folder / "program.cbor").read_bytes()
+        if hashlib.sha256(data).digest() != file_hash:
+            raise HashMismatch(
+                f"{folder / 'program.cbor'} is not the file that job.json names; build it again"
+            )
+        program = Program.from_bytes(data)
+        terms = Terms.of(program, steps, strides)
+        if terms.hash() != program_hash:
+            raise HashMismatch(
+                f"the terms in {folder / 'job.json'} are not those of its program; build it again"
+            )
+        store = Store(folder / "artifacts")
+        return cls(
+            name,
+            program,
+            terms,
+            tuple(store.get_tensor(tensor.hash) for tensor in program.constants),
+            tuple(store.get_tensor(tensor.hash) for tensor in program.initial),
+            labels,
+        )
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=True) + "\n")

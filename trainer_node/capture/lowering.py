@@ -1,0 +1,153 @@
+"""Pass 3: each ATen operator of the traced graph becomes nodes of the operator set.
+
+The rules live in `aten_pointwise`, `aten_shape` and `aten_nn`, one function an operator:
+
+    @lowers("aten.mm.default")
+    def mm(c: Context, a: Ref, b: Ref) -> Ref: ...
+
+A rule gets the call's arguments with tensors as `Ref`s, and gives a Ref (or a tuple, for several outputs).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from repops.opset import BOOL, F32, I64, Dtype
+
+from referee_py.errors import InvalidEncoding
+from referee_py.program import TensorType
+
+from .builder import Builder, Ref
+from .errors import Unsupported
+
+Rule = Callable[..., Any]
+RULES: dict[str, Rule] = {}
+
+_DTYPES = {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+
+
+def lowers(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for these ATen operators."""
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            assert name not in RULES, name
+            RULES[name] = rule
+        return rule
+
+    return register
+
+
+@dataclass
+class Context:
+    """What a rule works with: the builder, and what PyTorch says the call's outputs are."""
+
+    b: Builder
+    outputs: tuple[TensorType | None, ...] = ()
+
+    @property
+    def out(self) -> TensorType:
+        """The type of the (first) output."""
+        first = self.outputs[0]
+        assert first is not None
+        return first
+
+    def tensor(self, value: Ref | float, dtype: Dtype) -> Ref:
+        """An operand of that dtype: a tensor is cast, a Python number becomes a rank-0 constant."""
+        if isinstance(value, Ref):
+            return self.b.op("cast", value, dtype=dtype)
+        return self.b.full(value, dtype)
+
+    def like(self, value: float, ref: Ref | TensorType) -> Ref:
+        """A tensor of one value, with the dtype and shape of another."""
+        return self.b.full(value, ref.dtype, ref.shape)
+
+
+def dtype_of(dtype: torch.dtype) -> Dtype:
+    if dtype not in _DTYPES:
+        raise Unsupported(
+            f"dtype {dtype} is not in the operator set",
+            f"use one of {', '.join(str(d) for d in _DTYPES)} (for a module: module.float())",
+        )
+    return _DTYPES[dtype]
+
+
+def type_of(value: Any) -> TensorType | None:
+    """The type of a traced output, None for what is no tensor."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    try:
+        return TensorType(dtype_of(value.dtype), tuple(value.shape))
+    except InvalidEncoding as error:
+        raise Unsupported(str(error), "reshape the tensor to fewer dimensions") from error
+
+
+def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder) -> list[Ref]:
+    """Append the graph's nodes to the builder; gives its outputs. Raises Unsupported, naming module and operator."""
+    values: dict[torch.fx.Node, Any] = {}
+    remaining = iter(inputs)
+    for node in graph.graph.nodes:
+        match node.op:
+            case "placeholder":
+                values[node] = next(remaining)
+            case "get_attr":
+                values[node] = _lifted(graph, node.target, builder)
+            case "call_function":
+                values[node] = _call(node, values, builder)
+            case "output":
+                outputs = torch.fx.map_arg(node.args[0], values.__getitem__)
+                return list(outputs)
+    raise AssertionError("a graph without an output")
+
+
+def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], builder: Builder) -> Any:
+    args = torch.fx.map_arg(node.args, values.__getitem__)
+    kwargs = torch.fx.map_arg(node.kwargs, values.__getitem__)
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    where = (
+        f"module {path}" if (path := node.meta.get("custom", {}).get("module")) else "loss or backward pass"
+    )
+    rule = RULES.get(str(node.target))
+    aten = node.meta.get("original_aten") or node.target
+    builder.label = f"{path or where}: {aten}"
+    if not node.users:
+        return None
+    try:
+        if rule is None:
+            what = "it" if aten is node.target else f"its part {node.target}"
+            raise Unsupported(f"{what} has no lowering", _remedy(aten))
+        value = node.meta["val"]
+        context = Context(builder, tuple(map(type_of, value if isinstance(value, tuple | list) else [value])))
+        result = rule(context, *args, **kwargs)
+    except Unsupported as error:
+        raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error
+    for ref, expected in zip(
+        result if isinstance(result, tuple) else (result,), context.outputs, strict=True
+    ):
+        # INVARIANT: a rule gives what PyTorch says the operator gives; whatever else it is, it is a bug here.
+        assert not isinstance(ref, Ref) or ref.type == expected, f"{node.target}: {ref.type}, not {expected}"
+    return result
+
+
+def _remedy(target: Any) -> str:
+    tags = getattr(target, "tags", ())
+    if torch.Tag.nondeterministic_seeded in tags:
+        return "the operator set has no random numbers yet: remove the layer, or set its probability to 0"
+    return "use layers made of the operators in trainer_node.capture.RULES, or add a rule for it there"
+
+
+def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
+    """A tensor that the code made itself: a constant. SAFETY: a parameter must not be baked in."""
+    tensor = getattr(graph, name)
+    if tensor.requires_grad:
+        raise Unsupported(
+            f"{name} is a parameter that is not the module's", "register it in the module that is captured"
+        )
+    dtype_of(tensor.dtype)
+    return builder.constant(f"lifted.{name}", np.ascontiguousarray(tensor.detach().numpy()))
