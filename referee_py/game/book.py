@@ -392,4 +392,4 @@ def _check_claim(job: Job, claim: Claim) -> None:
     """`last` must be the last checkpoint of the run."""
     program = job.terms.program
     count = leaf_count(0, program.steps, program.strides[0])
-    proven(Tag.RUN_TREE, claim.last, count - 1, claim.last_path, claim.root, depth_of(count))
+    proven(Tag.RUN_TREE, claim.last, count - 1, claim.last_path, depth_of(count), claim.root)

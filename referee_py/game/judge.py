@@ -69,16 +69,20 @@ def check(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
     belongs(exhibit.record0, 0, state)
     belongs(exhibit.record1, 1, state)
     leaf, depth = digest(Tag.STRUCTURE, exhibit.structure), depth_of(program.node_count)
-    proven(Tag.STRUCTURE_TREE, leaf, state.index, exhibit.structure_path, program.structure_root, depth)
+    proven(Tag.STRUCTURE_TREE, leaf, state.index, exhibit.structure_path, depth, program.structure_root)
     return ill_formed(exhibit)
 
 
-def proven(tag: Tag, leaf: bytes, index: int, path: Sequence[bytes], root: bytes, depth: int) -> None:
-    """SAFETY: the length of the path is the depth of the tree, so the leaf is a leaf."""
+def proven(tag: Tag, leaf: bytes, index: int, path: Sequence[bytes], depth: int, *roots: bytes) -> None:
+    """The leaf is in its place under one of the roots.
+
+    SAFETY: the length of the path is the depth of the tree, so the leaf is a leaf. To the left of the position
+    the two roots of a match agree, and each side knows its own; so what is there may be proven under either.
+    """
     require(len(path) == depth, refusals.WrongPathLength, len(path), depth)
     require(index >> depth == 0, refusals.IndexOutOfTree, index, depth)
     folded = fold_path(tag, leaf, index, path)
-    require(folded == root, refusals.PathMismatch, folded, root)
+    require(folded in roots, refusals.PathMismatch, folded, *roots)
 
 
 # --- the three cases --------------------------------------------------------------------------------------------
@@ -123,12 +127,12 @@ def _truth(
         case Kind.NODE:
             # SAFETY: an earlier node is left of the position, so both sides agree on its record.
             require(source.index < state.index, refusals.ForwardReference, source.index, state.index)
-            return _output(state.root[0], program, evidence, source.index, source.output), Reason.INPUT_NODE
+            return _output(state.root, program, evidence, source.index, source.output), Reason.INPUT_NODE
         case Kind.SLOT:
             return _slot(state, program, evidence, source.index), Reason.INPUT_CHECKPOINT
         case Kind.CONSTANT:
             root, depth = program.constant_root, depth_of(program.constant_count)
-            proven(Tag.CONSTANT_TREE, evidence.tensor, source.index, evidence.source_path, root, depth)
+            proven(Tag.CONSTANT_TREE, evidence.tensor, source.index, evidence.source_path, depth, root)
             return evidence.tensor, Reason.INPUT_CONSTANT
         case Kind.STEP:
             return step_hash(state.end), Reason.INPUT_STEP
@@ -140,18 +144,20 @@ def _slot(state: MatchState, program: ProgramHeader, evidence: Evidence, slot: i
     depth = depth_of(program.slot_count)
     if state.start == 0:
         root = program.initial_root
-        proven(Tag.INITIAL_TREE, evidence.tensor, slot, evidence.source_path, root, depth)
+        proven(Tag.INITIAL_TREE, evidence.tensor, slot, evidence.source_path, depth, root)
         return evidence.tensor
     node, output = evidence.slot_node, evidence.slot_output
     leaf = digest(Tag.SLOT, node.to_bytes(4, "big"), output.to_bytes(1, "big"))
-    proven(Tag.SLOT_TREE, leaf, slot, evidence.slot_path, program.slot_root, depth)
-    return _output(state.agreed, program, evidence, node, output)
+    proven(Tag.SLOT_TREE, leaf, slot, evidence.slot_path, depth, program.slot_root)
+    return _output([state.agreed], program, evidence, node, output)
 
 
-def _output(root: bytes, program: ProgramHeader, evidence: Evidence, node: int, output: int) -> bytes:
-    """Output ``output`` of the source record, proven to be node ``node`` under ``root``; zero if it has none."""
+def _output(
+    roots: Sequence[bytes], program: ProgramHeader, evidence: Evidence, node: int, output: int
+) -> bytes:
+    """That output of the source record, proven to be that node under one of the roots; zero if it has none."""
     record, depth = evidence.source, depth_of(program.node_count)
-    proven(Tag.STEP_TREE, record.hash(), node, evidence.source_path, root, depth)
+    proven(Tag.STEP_TREE, record.hash(), node, evidence.source_path, depth, *roots)
     return record.outputs[output] if output < len(record.outputs) else ZERO
 
 

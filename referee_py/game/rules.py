@@ -159,8 +159,7 @@ def _agrees(state: MatchState, terms: MatchTerms) -> bool:
 
 def _agree(state: MatchState, terms: MatchTerms, move: Descend) -> MatchState:
     depth = depth_of(state.leaves(terms.program))
-    # SAFETY: the position is the first difference, so this leaf is the same under both roots.
-    proven(Tag.RUN_TREE, move.previous, state.index - 1, move.previous_path, state.root[0], depth)
+    proven(Tag.RUN_TREE, move.previous, state.index - 1, move.previous_path, depth, *state.root)
     return replace(state, agreed=move.previous)
 
 
@@ -205,7 +204,7 @@ def _refine(state: MatchState, terms: MatchTerms, move: Refine, sender: str) -> 
     spokesman = terms.players[move.side]
     require(sender == spokesman, refusals.NotSpokesman, sender, spokesman)
     level, count = refinement(state, terms)
-    proven(Tag.RUN_TREE, state.node[move.side], count - 1, move.last_path, move.root, depth_of(count))
+    proven(Tag.RUN_TREE, state.node[move.side], count - 1, move.last_path, depth_of(count), move.root)
     roots = (move.root, state.root[1]) if move.side == 0 else (state.root[0], move.root)
     if state.posted == BOTH:
         return _enter(state, level, roots, count)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..commit import Tree, depth_of, fold_descendants, fold_path
+from ..commit import Tree, depth_of, fold_descendants
 from ..program.structure import Kind
 from . import clock
 from .judge import Operand, ill_formed, operand
@@ -61,7 +61,7 @@ def plan(
         return [Timeout()] if late == 1 << (1 - side) else []
     if state.phase is Phase.VERDICT:
         return [Expire()] if now >= state.tick + terms.verdict_period else []
-    player = _Player(terms, side, may_refine, own, opponent, opponent.children(), opponent.path())
+    player = _Player(terms, side, may_refine, own, opponent, opponent.children())
     moves: list[Move] = []
     while (move := player.next(state)) is not None:
         try:
@@ -85,8 +85,6 @@ class _Player:
     own: OwnRun
     opponent: OpponentView
     children: Sequence[bytes] | None
-    above: Sequence[bytes] | None
-    """Siblings of the opponent's node from the position up to its root."""
 
     def next(self, state: MatchState) -> Move | None:
         match state.phase:
@@ -108,7 +106,6 @@ class _Player:
         mine = _Subtree(tree, state.height, state.index)
         served = self._served_tree(state)
         if served is not None:
-            self.above = served.path(state.index, state.height)
             return self._descend(state, mine, _Subtree(served, state.height, state.index), state.height)
         generations = min(state.height, MAX_GENERATIONS)
         if self._revealed(state, generations):
@@ -139,52 +136,22 @@ class _Player:
             return False
         return fold_descendants(state.tag(self.terms.program), self.children) == state.node[1 - self.side]
 
-    def _descend(
-        self, state: MatchState, mine: _Subtree, theirs: _Subtree, generations: int
-    ) -> Descend | None:
+    def _descend(self, state: MatchState, mine: _Subtree, theirs: _Subtree, generations: int) -> Descend:
         """Down to the first difference; at a leaf of a run tree with the agreed checkpoint before it."""
         child = _first_difference(mine, theirs, generations)
         nodes = self._by_side(mine.node(generations, child), theirs.node(generations, child))
         paths = self._by_side(mine.path(generations, child), theirs.path(generations, child))
-        index = (state.index << generations) + child
         move = Descend(child, nodes[0], paths[0], nodes[1], paths[1])
-        if self.above is not None:
-            self.above = (*theirs.path(generations, child), *self.above)
         self.children = None
-        program = self.terms.program
-        at_leaf = state.height == generations
-        if not at_leaf or index >= state.leaves(program):
-            return move
-        if not state.in_step_tree(program):
-            if index:
-                path = self._path0(mine.tree, index, theirs.node(generations, child), index - 1)
-                if path is None:
-                    return None
-                move = replace(move, previous=mine.tree.node(0, index - 1), previous_path=path)
-            self.above = ()  # the next position is the root of another tree
+        program, index = self.terms.program, (state.index << generations) + child
+        at_checkpoint = state.height == generations and not state.in_step_tree(program)
+        if at_checkpoint and 0 < index < state.leaves(program):
+            path = tuple(mine.tree.path(index - 1))
+            move = replace(move, previous=mine.tree.node(0, index - 1), previous_path=path)
         return move
 
     def _by_side(self, mine: T, theirs: T) -> tuple[T, T]:
         return (mine, theirs) if self.side == 0 else (theirs, mine)
-
-    def _path0(self, mine: Tree, index: int, their_leaf: bytes, target: int) -> tuple[bytes, ...] | None:
-        """The path of the leaf ``target`` < ``index`` under ``root[0]``, when the position is the leaf ``index``.
-
-        To the left of the position both trees are equal; the rest of the opponent's path is above the position:
-
-              root            the paths of target and index part at height m;
-             /    \\          below it target's siblings are equal in both trees,
-           ...     above      at it the sibling is the opponent's ancestor of index,
-           / \\ m              above it they have the same siblings
-        target index
-        """
-        if self.side == 0:
-            return tuple(mine.path(target))
-        if self.above is None:
-            return None
-        m = (target ^ index).bit_length() - 1
-        ancestor = fold_path(mine.tag, their_leaf, index & ((1 << m) - 1), self.above[:m])
-        return (*mine.path(target, 0, m), ancestor, *self.above[m + 1 :])
 
     # --- refine -------------------------------------------------------------------------------------------------
 
@@ -235,8 +202,7 @@ class _Player:
         source, tree = self.own.record(state.end, node), self._own_tree(state)
         if source is None or tree is None:
             return None
-        path = self._path0(tree, state.index, state.node[1 - self.side], node)
-        return None if path is None else Evidence(k, source, path)
+        return Evidence(k, source, tuple(tree.path(node)))
 
     def _slot_evidence(self, state: MatchState, k: int, slot: int) -> Evidence | None:
         node, output = self.own.slot_source(slot)

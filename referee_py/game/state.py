@@ -218,7 +218,7 @@ class Evidence(Wire):
     operand           tensor              source, source_path            slot_node, slot_output, slot_path
     slot, first step  the initial tensor  path under the initial root
     slot, later                           record under ``agreed``        row of the slot table
-    node                                  record under ``root[0]``
+    node                                  record under either root
     constant          the constant        path under the constant root
     step number
     """

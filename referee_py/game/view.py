@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..commit import Record, Tag, Tree
-from .state import Descend, MatchState, Move, OpenRecord, Reveal
+from .state import MatchState, Move, OpenRecord, Reveal
 
 
 class ProgramView(Protocol):
@@ -60,10 +60,6 @@ class OpponentView(Protocol):
         """The half that the opponent has revealed on-chain at the current position."""
         ...
 
-    def path(self) -> Sequence[bytes] | None:
-        """Siblings of the opponent's node from the current position up to its root, as walked on-chain."""
-        ...
-
     def record(self, record_hash: bytes) -> Record | None:
         """A record, served or opened on-chain."""
         ...
@@ -74,15 +70,10 @@ ServeRecord = Callable[[bytes], Record | None]
 
 
 class ChainLog:
-    """What the accepted moves of one match have published, fed to it in order.
-
-    INVARIANT: the siblings of the position's path are known for both sides, whoever made the moves, because every
-    descent carries both.
-    """
+    """What the accepted moves of one match have published, fed to it in order."""
 
     def __init__(self) -> None:
         self.children: list[tuple[bytes, ...] | None] = [None, None]
-        self.above: list[tuple[bytes, ...]] = [(), ()]
         self.records: dict[bytes, Record] = {}
 
     def observe(self, before: MatchState, move: Move, after: MatchState) -> None:
@@ -92,12 +83,8 @@ class ChainLog:
                 self.children[move.side] = move.children
             case OpenRecord():
                 self.records[before.node[move.side]] = move.record
-            case Descend():
-                self.above = [(*move.path0, *self.above[0]), (*move.path1, *self.above[1])]
         if (before.root, before.height, before.index) != (after.root, after.height, after.index):
             self.children = [None, None]
-        if before.root != after.root:
-            self.above = [(), ()]
 
 
 class LoggedView:
@@ -120,9 +107,6 @@ class LoggedView:
 
     def children(self) -> Sequence[bytes] | None:
         return self._log.children[self._opponent]
-
-    def path(self) -> Sequence[bytes] | None:
-        return self._log.above[self._opponent]
 
     def record(self, record_hash: bytes) -> Record | None:
         known = self._log.records.get(record_hash)
