@@ -12,6 +12,7 @@ AssayError
     ├── RpcCorrupt           the node answers nonsense
     ├── WrongChain           the node serves another chain or another contract
     ├── Reverted             a call that the contract refuses; carries the decoded custom error
+    ├── FeeTooHigh           the chain's base fee is above our cap
     ├── InsufficientFunds    the account cannot pay value plus gas
     ├── TransactionFailed    mined, but reverted
     ├── TransactionLost      its nonce was used by a transaction that is not ours
@@ -87,6 +88,10 @@ class Reverted(ChainError):
 
 class InsufficientFunds(ChainError):
     """The account holds less than value plus the most that the gas may cost."""
+
+
+class FeeTooHigh(ChainError):
+    """The chain's base fee is above the configured cap."""
 
 
 class TransactionFailed(Reverted):

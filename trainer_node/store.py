@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
 import os
 import tempfile
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from repops.opset import MAX_RANK
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
@@ -121,14 +121,14 @@ class Store:
         return self._read(Name(Kind.BLOB, sha256))
 
     def get_tensor(self, tensor: bytes) -> Array:
-        """The tensor as a new array. Errors as :meth:`get_blob`."""
-        name = Name(Kind.TENSOR, tensor)
-        data = bytearray(self._read(name))
-        parsed = decode_tensor_header(bytes(data[: 2 + 8 * 8]))
+        """The tensor as a new, aligned array. Errors as :meth:`get_blob`."""
+        data = self._read(Name(Kind.TENSOR, tensor))
+        parsed = decode_tensor_header(data[: 2 + 8 * MAX_RANK])
         assert parsed is not None  # the check has accepted the file
         dtype, shape, size = parsed
-        count = math.prod(shape)
-        return np.frombuffer(data, NUMPY_DTYPE[dtype], count, size if count else 0).reshape(shape)
+        array = np.empty(shape, NUMPY_DTYPE[dtype])
+        array.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8, offset=size)
+        return array
 
     def get_tree(self, tag: Tag, root: bytes, count: int) -> Tree:
         """The tree with ``count`` leaves. Errors as :meth:`get_blob`."""

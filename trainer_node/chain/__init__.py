@@ -1,0 +1,29 @@
+"""The chain as a node sees it: pinned reads, one transaction manager per key, and no trust in the RPC endpoint."""
+
+from .client import ChainClient, Snapshot
+from .contracts import Contracts, Deployment, deployment_path, load_artifact
+from .outbox import Call, Receipt
+from .rpc import connect, guarded
+from .transactions import FeePolicy, TransactionManager
+from .views import Claim, Group, Job, JobPhase, MatchInfo, Trainer
+
+__all__ = [
+    "Call",
+    "ChainClient",
+    "Claim",
+    "Contracts",
+    "Deployment",
+    "FeePolicy",
+    "Group",
+    "Job",
+    "JobPhase",
+    "MatchInfo",
+    "Receipt",
+    "Snapshot",
+    "Trainer",
+    "TransactionManager",
+    "connect",
+    "deployment_path",
+    "guarded",
+    "load_artifact",
+]

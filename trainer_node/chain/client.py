@@ -1,0 +1,197 @@
+"""The read side: everything is read at ONE block, so a decision never mixes two states of the chain.
+
+snapshot = client.snapshot()            latest - confirmations, pinned by number, remembered by hash
+job = snapshot.job(1)
+match = snapshot.match(job, match_id)
+history = snapshot.history(match)       what its moves have published, for the solver
+snapshot.still_canonical()              False after a reorganisation: forget what was read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from web3 import Web3
+from web3.contract import Contract
+from web3.exceptions import BlockNotFound
+
+from referee_py.errors import InvalidInput
+
+from ..errors import RpcCorrupt, RpcUnavailable
+from .contracts import Contracts, Deployment
+from .history import History, build_history
+from .logs import Event, read_events
+from .rpc import guarded
+from .views import Job, MatchInfo, job_view, match_view
+
+MAX_BLOCK = 1 << 63
+DEFAULT_LOG_RANGE = 10_000
+"""Blocks a request for logs may span; public endpoints refuse more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a snapshot was taken. ``timestamp`` is what contracts call now there."""
+
+    number: int
+    hash: bytes
+    timestamp: int
+
+
+class ChainClient:
+    """Reads one deployment. Cheap to keep; safe for several threads."""
+
+    def __init__(
+        self,
+        web3: Web3,
+        deployment: Deployment,
+        *,
+        confirmations: int = 0,
+        log_range: int = DEFAULT_LOG_RANGE,
+    ) -> None:
+        self.web3 = web3
+        self.deployment = deployment
+        self.contracts = Contracts(web3, deployment)
+        self.confirmations = confirmations
+        self.log_range = log_range
+
+    def verify(self) -> None:
+        """See :meth:`Contracts.verify`; call it once at the start."""
+        self.contracts.verify()
+
+    def identity(self) -> str:
+        """Chain, genesis and contract: what a node's database belongs to."""
+        genesis = self.block(0)
+        return f"{self.deployment.chain_id}:{genesis.hash.hex()}:{self.deployment.jobs.lower()}"
+
+    def block(self, number: int | None = None) -> Block:
+        """A block by number; the latest one if none is given. Raises RpcUnavailable if the node does not have it."""
+        with guarded("eth_getBlock"):
+            try:
+                raw = self.web3.eth.get_block("latest" if number is None else number)
+            except BlockNotFound:
+                raise RpcUnavailable(f"the RPC endpoint does not have block {number}") from None
+            found = Block(raw["number"], bytes(raw["hash"]), raw["timestamp"])
+        ints_ok = all(
+            isinstance(value, int) and 0 <= value < MAX_BLOCK for value in (found.number, found.timestamp)
+        )
+        if not ints_ok or len(found.hash) != 32 or (number is not None and found.number != number):
+            raise RpcCorrupt(f"eth_getBlock({number}) gave block {found.number} at {found.timestamp}")
+        return found
+
+    def snapshot(self) -> Snapshot:
+        """The state at the newest block that has enough confirmations."""
+        latest = self.block()
+        number = max(latest.number - self.confirmations, 0)
+        return Snapshot(self, latest if number == latest.number else self.block(number))
+
+    def at(self, number: int) -> Snapshot:
+        """The state at a block by number."""
+        return Snapshot(self, self.block(number))
+
+
+class Snapshot:
+    """The state of the contracts at one block. Every method raises RpcUnavailable or RpcCorrupt."""
+
+    def __init__(self, client: ChainClient, block: Block) -> None:
+        self._client = client
+        self._contracts = client.contracts
+        self.block = block
+
+    @property
+    def now(self) -> int:
+        """The block's time, in unix seconds."""
+        return self.block.timestamp
+
+    def still_canonical(self) -> bool:
+        """Whether the block is still part of the chain."""
+        return self._client.block(self.block.number).hash == self.block.hash
+
+    # ------------------------------------------------------------------ jobs
+
+    def job_count(self) -> int:
+        """Jobs are numbered from 1 to this."""
+        return int(self._view(self._contracts.jobs, "jobCount"))
+
+    def job(self, job_id: int) -> Job:
+        """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
+        jobs = self._contracts.jobs
+        phase = self._view(jobs, "phaseOf", job_id)
+        if phase == 0:
+            raise InvalidInput(
+                f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
+            )
+        raw = self._view(jobs, "getJob", job_id)
+        trainers, claims, groups = (
+            self._view(jobs, name, job_id) for name in ("trainersOf", "claimsOf", "groupsOf")
+        )
+        with guarded(f"job {job_id}"):
+            return job_view(job_id, phase, raw, trainers, claims, groups)
+
+    def credit(self, address: str) -> int:
+        """Wei that the address can withdraw."""
+        return int(self._view(self._contracts.jobs, "credit", Web3.to_checksum_address(address)))
+
+    def commitment(self, job_id: int, sender: str, root: bytes, last: bytes, salt: bytes) -> bytes:
+        """What the sender would commit to, as the contract computes it."""
+        address = Web3.to_checksum_address(sender)
+        return bytes(self._view(self._contracts.jobs, "commitmentOf", job_id, address, root, last, salt))
+
+    # ------------------------------------------------------------------ matches
+
+    def match(self, job: Job, match_id: int) -> MatchInfo:
+        """A match of a job. Raises InvalidInput if the match is not of that job."""
+        raw = self._view(self._contracts.referee, "getMatch", match_id)
+        jobs = self._client.deployment.jobs
+        if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
+            raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
+        deadline = int(self._view(self._contracts.referee, "deadline", match_id))
+        votes = self._votes(match_id) if raw.phase >= 4 else ()
+        with guarded(f"match {match_id}"):
+            referee, chain_id = self._client.deployment.referee, self._client.deployment.chain_id
+            return match_view(match_id, raw, job, deadline, votes, chain_id, referee)
+
+    def matches_of(self, job_id: int) -> list[int]:
+        """Every match that a job ever had, in order of opening."""
+        events = self._events(self._contracts.jobs, [None, job_id], ("Paired",))
+        return [event.args["matchId"] for event in events]
+
+    def events(self, match_id: int) -> list[Event]:
+        """What the referee has logged about a match, in order."""
+        return list(self._events(self._contracts.referee, [None, match_id], None))
+
+    def history(self, match_id: int) -> History:
+        """What the moves of a match have published: children, records, votes."""
+        return build_history(self.events(match_id))
+
+    def verifiers(self) -> list[tuple[str, int, str]]:
+        """``(address, bond in wei, URI)`` of the active verifiers."""
+        registry = self._contracts.registry
+        found = []
+        for position in range(min(int(self._view(registry, "verifierCount")), 10_000)):
+            address = str(self._view(registry, "verifierAt", position))
+            if self._view(registry, "isActive", address):
+                verifier = self._view(registry, "getVerifier", address)
+                found.append((address, int(verifier.bond), str(verifier.uri)))
+        return found
+
+    # ------------------------------------------------------------------ inside
+
+    def _view(self, contract: Contract, function: str, *args: Any) -> Any:
+        with guarded(function, self._contracts.decode_error):
+            bound = contract.functions[function](*args)
+            return bound.call(block_identifier=self.block.number)
+
+    def _votes(self, match_id: int) -> tuple[tuple[str, bytes], ...]:
+        events = self._events(self._contracts.referee, [None, match_id], ("Attested",))
+        return tuple((event.args["verifier"], event.args["record"]) for event in events)
+
+    def _events(
+        self, contract: Contract, topics: list[int | None], names: tuple[str, ...] | None
+    ) -> Iterator[Event]:
+        first, last = self._client.deployment.block, self.block.number
+        yield from read_events(
+            self._client.web3, contract, topics, names, first, last, self._client.log_range
+        )

@@ -1,0 +1,241 @@
+"""The contracts that a node talks to: their code as package data, and where they are deployed.
+
+`referee_py/abi/<Name>.json` is built by scripts/build_contracts.py. `deployments/<chain id>.json` says where they live:
+
+    {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from eth_abi import abi as eth_abi
+from eth_abi.exceptions import DecodingError
+from eth_utils.abi import collapse_if_tuple
+from eth_utils.address import is_checksum_address
+from eth_utils.crypto import keccak
+from web3 import Web3
+from web3.contract import Contract
+
+from referee_py.errors import InvalidInput
+from referee_py.game.state import Move
+
+from ..errors import ConfigError, WrongChain
+from .outbox import Call
+from .rpc import guarded
+
+NAMES = ("VerifierRegistry", "Referee", "Jobs")
+"""The contracts of a deployment, in the order in which they are deployed."""
+
+PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
+_MAX_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class ContractArtifact:
+    """A compiled contract."""
+
+    name: str
+    abi: list[dict[str, Any]]
+    bytecode: bytes
+    runtime: bytes
+
+
+@cache
+def load_artifact(name: str) -> ContractArtifact:
+    """The compiled contract from package data. Raises ConfigError if it was never built."""
+    path = resources.files("referee_py") / "abi" / f"{name}.json"
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"referee_py/abi/{name}.json is missing; build the contracts with `make setup`"
+        ) from None
+    return ContractArtifact(name, data["abi"], _code(data["bytecode"]), _code(data["deployedBytecode"]))
+
+
+def _code(value: Any) -> bytes:
+    text = value["object"] if isinstance(value, dict) else value
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+class ErrorDecoder:
+    """Turns revert data into the name and arguments of a custom error of any of our contracts."""
+
+    def __init__(self, *abis: list[dict[str, Any]]) -> None:
+        self._known: dict[bytes, tuple[str, list[str], list[str]]] = {}
+        for entry in (entry for abi in abis for entry in abi if entry["type"] == "error"):
+            types = [collapse_if_tuple(item) for item in entry["inputs"]]
+            names = [item["name"] or f"arg{i}" for i, item in enumerate(entry["inputs"])]
+            self._known[keccak(f"{entry['name']}({','.join(types)})".encode())[:4]] = (
+                entry["name"],
+                names,
+                types,
+            )
+        self._known[bytes.fromhex("08c379a0")] = "Error", ["message"], ["string"]
+        self._known[bytes.fromhex("4e487b71")] = "Panic", ["code"], ["uint256"]
+
+    def __call__(self, data: bytes) -> tuple[str, dict[str, Any]]:
+        """Never raises: data that nobody can read is "unknown"."""
+        if not data:
+            return "revert", {}
+        known = self._known.get(data[:4])
+        if known is None:
+            return "unknown", {"data": data}
+        name, names, types = known
+        try:
+            values = dict(zip(names, eth_abi.decode(types, data[4:]), strict=True))
+        except (DecodingError, OverflowError, ValueError):
+            return name, {"data": data}
+        if name == "Panic":
+            values["meaning"] = PANICS.get(values["code"], "see the Solidity manual")
+        return name, values
+
+
+@cache
+def error_decoder() -> ErrorDecoder:
+    """The decoder over all contracts that are built."""
+    return ErrorDecoder(*(load_artifact(name).abi for name in NAMES))
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where the contracts of one chain are. ``block`` is one before which none of them existed."""
+
+    chain_id: int
+    block: int
+    addresses: dict[str, str]
+    code_hashes: dict[str, str]
+
+    @property
+    def jobs(self) -> str:
+        return self.addresses["Jobs"]
+
+    @property
+    def referee(self) -> str:
+        return self.addresses["Referee"]
+
+    @property
+    def registry(self) -> str:
+        return self.addresses["VerifierRegistry"]
+
+    @classmethod
+    def load(cls, path: Path) -> Deployment:
+        """Read a deployment file. Raises ConfigError if it is missing or not one."""
+        try:
+            if path.stat().st_size > _MAX_FILE_BYTES:
+                raise ConfigError(f"{path} has more than {_MAX_FILE_BYTES} bytes; it is no deployment file")
+            data = json.loads(path.read_text())
+            contracts = data["contracts"]
+            addresses = {name: contracts[name]["address"] for name in NAMES}
+            hashes = {name: contracts[name]["codeHash"] for name in NAMES}
+            deployment = cls(int(data["chainId"]), int(data["block"]), addresses, hashes)
+        except FileNotFoundError:
+            raise ConfigError(f"{path} is missing; deploy with `assay deploy` or set deployment") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path} is no deployment file: {type(error).__name__} {error}") from error
+        for name, address in addresses.items():
+            if not isinstance(address, str) or not is_checksum_address(address):
+                raise ConfigError(f"{path}: the address of {name}, {address!r}, is not a checksummed address")
+        return deployment
+
+    def save(self, path: Path) -> None:
+        """Write the file in one piece."""
+        contracts = {
+            name: {"address": self.addresses[name], "codeHash": self.code_hashes[name]} for name in NAMES
+        }
+        text = (
+            json.dumps({"chainId": self.chain_id, "block": self.block, "contracts": contracts}, indent=2)
+            + "\n"
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).chmod(0o644)
+        Path(file.name).replace(path)
+
+
+def deployment_path(chain_id: int, folder: Path = Path("deployments")) -> Path:
+    """``deployments/<chain id>.json``."""
+    return folder / f"{chain_id}.json"
+
+
+def code_hash(web3: Web3, address: str) -> str | None:
+    """Keccak-256 of the code at an address, as 0x-hex; None if there is none."""
+    with guarded(f"code of {address}"):
+        code = bytes(web3.eth.get_code(Web3.to_checksum_address(address)))
+    return "0x" + keccak(code).hex() if code else None
+
+
+class Contracts:
+    """web3 contract objects of one deployment, and the decoder of their errors."""
+
+    def __init__(self, web3: Web3, deployment: Deployment) -> None:
+        self.web3 = web3
+        self.deployment = deployment
+        self.decode_error = error_decoder()
+
+    @cached_property
+    def jobs(self) -> Contract:
+        return self._at("Jobs")
+
+    @cached_property
+    def referee(self) -> Contract:
+        return self._at("Referee")
+
+    @cached_property
+    def registry(self) -> Contract:
+        return self._at("VerifierRegistry")
+
+    def moves(self, match_id: int, moves: Sequence[Move]) -> Call:
+        """One transaction that makes these moves in a match, in order: all of them or none."""
+        calls = [Call.of(self.referee, move.function, *move.arguments(match_id)) for move in moves]
+        if not calls:
+            raise InvalidInput(f"match {match_id}: there is no move to make")
+        if len(calls) == 1:
+            return calls[0]
+        action = "+".join(dict.fromkeys(call.action for call in calls))
+        return Call.of(self.referee, "multicall", [call.data for call in calls], action=action)
+
+    def verify(self) -> None:
+        """Raises WrongChain unless the code on the chain is what was deployed; else RpcUnavailable or RpcCorrupt."""
+        with guarded("eth_chainId"):
+            found = self.web3.eth.chain_id
+        if found != self.deployment.chain_id:
+            raise WrongChain(f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}")
+        for name in NAMES:
+            have = code_hash(self.web3, self.deployment.addresses[name])
+            if have != self.deployment.code_hashes[name]:
+                state = "no code" if have is None else "other code"
+                address = self.deployment.addresses[name]
+                raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")
+
+    def _at(self, name: str) -> Contract:
+        address = Web3.to_checksum_address(self.deployment.addresses[name])
+        contract: Contract = self.web3.eth.contract(
+            address=address, abi=load_artifact(name).abi, decode_tuples=True
+        )
+        return contract
+
+
+__all__ = [
+    "NAMES",
+    "ContractArtifact",
+    "Contracts",
+    "Deployment",
+    "ErrorDecoder",
+    "code_hash",
+    "deployment_path",
+    "error_decoder",
+    "load_artifact",
+]

@@ -1,0 +1,61 @@
+"""What the moves of a match have published, gathered from its events for the solver and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from referee_py.commit import Record
+from referee_py.game.state import Reason
+from referee_py.game.view import ChainLog
+
+from .logs import Event
+from .rpc import guarded
+
+
+@dataclass
+class History:
+    """``log`` feeds the solver (``LoggedView``); the rest is for people and metrics."""
+
+    log: ChainLog = field(default_factory=ChainLog)
+    refined: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """(side, level, root) of every refinement."""
+    votes: list[tuple[str, bytes]] = field(default_factory=list)
+    called_until: int | None = None
+    """Votes count before this instant (unix seconds); None if verifiers were not called."""
+    losers: int | None = None
+    reason: Reason | None = None
+    events: list[Event] = field(default_factory=list)
+
+
+def build_history(events: Sequence[Event]) -> History:
+    """The history that these events of one match tell, in their order. Raises RpcCorrupt."""
+    history = History(events=list(events))
+    log = history.log
+    for event in events:
+        args = event.args
+        with guarded(f"event {event.name}"):
+            match event.name:
+                case "Entered" | "Descended":
+                    log.children = [None, None]  # what was revealed belongs to the position that was left
+                case "Revealed":
+                    log.children[args["side"]] = tuple(args["children"])
+                case "Refined":
+                    history.refined.append((args["side"], args["level"], args["root"]))
+                case "RecordOpened":
+                    _add_record(log, args["record"])
+                case "VerifiersCalled":
+                    _add_record(log, args["record0"])
+                    _add_record(log, args["record1"])
+                    history.called_until = args["until"]
+                case "Attested":
+                    history.votes.append((args["verifier"], args["record"]))
+                case "Decided":
+                    history.losers, history.reason = args["losers"], Reason(args["reason"])
+    return history
+
+
+def _add_record(log: ChainLog, raw: Any) -> None:
+    record = Record(raw["structure"], tuple(raw["inputs"]), tuple(raw["outputs"]), raw["log"])
+    log.records[record.hash()] = record

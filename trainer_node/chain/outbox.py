@@ -1,0 +1,139 @@
+"""The outbox: what we decided to send, signed, on disk (:mod:`trainer_node.db`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
+from sqlalchemy import func, select
+from web3.contract import Contract
+
+from ..db import Attempt, Database, Transaction
+from ..errors import ChainError
+from ..metrics import Metrics
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something to send. ``action`` names it in logs and metrics; ``to`` None creates a contract; ``value``: wei."""
+
+    action: str
+    to: str | None
+    data: bytes
+    value: int = 0
+
+    @classmethod
+    def of(
+        cls, contract: Contract, function: str, *args: Any, value: int = 0, action: str | None = None
+    ) -> Call:
+        """A call of a contract's function."""
+        data = bytes.fromhex(str(contract.encode_abi(function, args)).removeprefix("0x"))
+        return cls(action or function, str(contract.address), data, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A mined transaction. ``logs`` are raw, as the node gave them; prices are wei per gas."""
+
+    action: str
+    tx_hash: bytes
+    block: int
+    gas_used: int
+    gas_price: int
+    contract: str | None
+    logs: tuple[Any, ...]
+
+
+class Outbox:
+    """The transactions of one account. INVARIANT: the nonces of open ones are distinct."""
+
+    def __init__(self, account: LocalAccount, database: Database, chain_id: int, metrics: Metrics) -> None:
+        self._account = account
+        self._database = database
+        self._chain_id = chain_id
+        self._metrics = metrics
+        self._mine_and_open = Transaction.sender == account.address, Transaction.status == "open"
+
+    def next_nonce(self, chain_nonce: int) -> int:
+        """Above all open ones and all that the chain has seen."""
+        with self._database.session() as session:
+            ours = session.scalar(select(func.max(Transaction.nonce)).where(*self._mine_and_open))
+        return chain_nonce if ours is None else max(chain_nonce, ours + 1)
+
+    def open_rows(self) -> Sequence[Transaction]:
+        """What may still be mined, by nonce."""
+        with self._database.session() as session:
+            return session.scalars(
+                select(Transaction).where(*self._mine_and_open).order_by(Transaction.nonce)
+            ).all()
+
+    def row(self, transaction_id: int) -> Transaction:
+        """One transaction with its attempts. Raises ChainError if there is none."""
+        with self._database.session() as session:
+            row = session.get(Transaction, transaction_id)
+        if row is None:
+            raise ChainError(f"there is no transaction {transaction_id} in the outbox")
+        return row
+
+    def add(self, call: Call, nonce: int, gas: int, max_fee: int, priority_fee: int) -> Transaction:
+        """Sign a new transaction and remember it."""
+        row = Transaction(
+            action=call.action,
+            sender=self._account.address,
+            nonce=nonce,
+            to=call.to,
+            value=call.value,
+            data=call.data,
+            gas_limit=gas,
+        )
+        row.attempts.append(self._sign(row, max_fee, priority_fee))
+        with self._database.session() as session:
+            session.add(row)
+        return row
+
+    def bump(self, row: Transaction, max_fee: int, priority_fee: int) -> Transaction:
+        """Sign it again with other fees and remember that too."""
+        attempt = self._sign(row, max_fee, priority_fee)
+        attempt.transaction_id = row.id
+        with self._database.session() as session:
+            session.add(attempt)
+        return self.row(row.id)
+
+    def finish(self, row: Transaction, status: str, receipt: Receipt | None = None) -> None:
+        """Write down how it ended, once."""
+        with self._database.session() as session:
+            kept = session.get(Transaction, row.id)
+            if kept is None or kept.status != "open":
+                return
+            kept.status = status
+            if receipt is not None:
+                kept.block, kept.gas_used, kept.gas_price = receipt.block, receipt.gas_used, receipt.gas_price
+        self._metrics.transactions.labels(row.action, status).inc()
+        seen: dict[str, Any] = {}
+        if receipt is not None:
+            self._metrics.gas_used.labels(row.action).inc(receipt.gas_used)
+            seen = {"gas_used": receipt.gas_used, "block": receipt.block}
+        _log.info(f"transaction.{status}", action=row.action, nonce=row.nonce, **seen)
+
+    def _sign(self, row: Transaction, max_fee: int, priority_fee: int) -> Attempt:
+        fields: dict[str, Any] = {
+            "type": 2,
+            "chainId": self._chain_id,
+            "nonce": row.nonce,
+            "value": row.value,
+            "data": row.data,
+            "gas": row.gas_limit,
+            "maxFeePerGas": max_fee,
+            "maxPriorityFeePerGas": priority_fee,
+        }
+        if row.to is not None:
+            fields["to"] = to_checksum_address(row.to)
+        signed = self._account.sign_transaction(fields)
+        raw, digest = bytes(signed.raw_transaction), bytes(signed.hash)
+        return Attempt(hash=digest, raw=raw, max_fee=max_fee, priority_fee=priority_fee)

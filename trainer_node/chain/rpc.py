@@ -1,0 +1,170 @@
+"""JSON-RPC over HTTP with bounds: time, bytes and types. What is wrong comes out as one of our own errors.
+
+NOTE: web3's own provider reads answers of any length, follows redirects and retries by itself; here the callers decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+from eth_abi.codec import ABICodec
+from eth_abi.decoding import StringDecoder
+from eth_abi.exceptions import DecodingError
+from eth_abi.registry import BaseEquals
+from web3 import Web3
+from web3._utils.abi import build_strict_registry
+from web3.exceptions import (
+    BadFunctionCallOutput,
+    ContractLogicError,
+    Web3Exception,
+    Web3RPCError,
+)
+from web3.middleware import AttributeDictMiddleware
+from web3.providers.base import JSONBaseProvider
+from web3.types import RPCEndpoint, RPCResponse
+
+from ..errors import ChainError, Reverted, RpcCorrupt, RpcUnavailable, WrongChain
+
+DEFAULT_TIMEOUT_S = 10.0
+DEFAULT_MAX_BYTES = 32 << 20
+
+Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
+"""Name and arguments of the error in revert data."""
+
+
+class BoundedProvider(JSONBaseProvider):
+    """A web3 provider. ``timeout_s`` bounds each wait and, doubled, the whole answer; ``max_bytes`` its size."""
+
+    global_ccip_read_enabled = False  # SAFETY: no contract may send us to URLs of its choice
+
+    def __init__(
+        self, url: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> None:
+        super().__init__()
+        self.endpoint_uri = url
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
+        self._ids = itertools.count(1)
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        """One request. Raises RpcUnavailable or RpcCorrupt; an error of the node itself is part of the answer."""
+        request = self.encode_rpc_request(method, params)
+        number = json.loads(request)["id"]
+        deadline = time.monotonic() + 2 * self._timeout_s
+        answer = bytearray()
+        headers = {"Content-Type": "application/json"}
+        try:
+            with self._client.stream("POST", self.endpoint_uri, content=request, headers=headers) as response:
+                for chunk in response.iter_bytes():
+                    answer += chunk
+                    if len(answer) > self._max_bytes:
+                        raise RpcCorrupt(
+                            f"{method}: the answer exceeds {self._max_bytes} bytes (limits.rpc_bytes)"
+                        )
+                    if time.monotonic() > deadline:
+                        raise RpcUnavailable(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
+                status = response.status_code
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise RpcUnavailable(
+                f"RPC {self.endpoint_uri}: {type(error).__name__} {error}".strip()
+            ) from error
+        if status != 200:
+            raise RpcUnavailable(f"RPC {self.endpoint_uri}: HTTP {status}")
+        return _parse(method, bytes(answer), number)
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._client.close()
+
+
+def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
+    try:
+        parsed = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
+    if not isinstance(parsed, dict) or parsed.get("id") != number:
+        raise RpcCorrupt(f"{method}: the answer is not to this request")
+    error = parsed.get("error")
+    if error is not None:
+        if not isinstance(error, dict) or not isinstance(error.get("message", ""), str):
+            raise RpcCorrupt(f"{method}: the error in the answer is malformed")
+        return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "", **error}}  # type: ignore[typeddict-item]
+    if "result" not in parsed:
+        raise RpcCorrupt(f"{method}: the answer has neither result nor error")
+    return {"jsonrpc": "2.0", "id": number, "result": parsed["result"]}
+
+
+def connect(
+    url: str, chain_id: int, *, timeout_s: float = DEFAULT_TIMEOUT_S, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Web3:
+    """A connection to the chain of that id. Raises RpcUnavailable, RpcCorrupt or WrongChain."""
+    provider = BoundedProvider(url, timeout_s=timeout_s, max_bytes=max_bytes)
+    # NOTE: of web3's default middleware only the one that shapes answers; no ENS, no implicit gas or fees.
+    web3 = Web3(provider, middleware=[(AttributeDictMiddleware, "attrdict")])
+    web3.codec = _lenient_codec()
+    with guarded("eth_chainId"):
+        found = web3.eth.chain_id
+    if found != chain_id:
+        raise WrongChain(f"RPC {url} serves chain {found}, not {chain_id}; set rpc_url or chain_id")
+    return web3
+
+
+def _lenient_codec() -> ABICodec:
+    """web3's strict codec, except that a string may hold any bytes.
+
+    SAFETY: the contracts take any bytes as a URI. Were one that is not UTF-8 an error here, a liar's claim could make
+    a whole job unreadable for everybody else.
+    """
+    registry = build_strict_registry()
+    registry.unregister_decoder("string")
+    registry.register_decoder(
+        BaseEquals("string"), StringDecoder(handle_string_errors="replace"), label="string"
+    )
+    return ABICodec(registry)
+
+
+@contextlib.contextmanager
+def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
+    """Turn whatever web3 raises inside into RpcUnavailable, RpcCorrupt or Reverted."""
+    try:
+        yield
+    except (ChainError, AssertionError):
+        raise
+    except ContractLogicError as error:
+        data = revert_data(error)
+        name, values = decode(data) if decode else ("revert", {"message": str(error.message)})
+        raise Reverted(action, name, values, data) from error
+    except Web3RPCError as error:
+        raise RpcUnavailable(f"{action}: the RPC endpoint answers: {str(error.message)[:300]}") from error
+    except (
+        BadFunctionCallOutput,
+        DecodingError,
+        Web3Exception,
+        AttributeError,
+        LookupError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ) as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise RpcCorrupt(f"{action}: the answer makes no sense ({detail[:300]})") from error
+
+
+def revert_data(error: ContractLogicError) -> bytes:
+    """The raw data of a revert; empty if the node gives none."""
+    data = error.data
+    if isinstance(data, dict):  # some nodes nest it
+        data = data.get("data") or data.get("result")
+    if not isinstance(data, str):
+        return b""
+    try:
+        return bytes.fromhex(data.removeprefix("Reverted ").removeprefix("0x"))
+    except ValueError:
+        return b""

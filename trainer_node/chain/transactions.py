@@ -1,0 +1,377 @@
+"""ONE transaction manager per key: simulate, price, sign, remember, send, replace, settle.
+
+                                      ┌──── replace: fee too low for replace_after_s ────┐
+    simulate ─> outbox (signed) ─> sent ──────────────────────────────────────────────> mined | failed
+        └ Reverted                    └──── rebroadcast: the node forgot it ────────────> lost (nonce used elsewhere)
+
+SAFETY: a transaction is on disk before it is sent, so a node that dies in between finds it again (`recover`) and sends
+the same bytes: no act is done twice, no nonce is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
+from web3 import Web3
+from web3.exceptions import TransactionNotFound, Web3RPCError
+
+from ..db import Attempt, Database, Transaction
+from ..errors import (
+    ChainError,
+    FeeTooHigh,
+    InsufficientFunds,
+    Reverted,
+    RpcCorrupt,
+    RpcUnavailable,
+    TransactionFailed,
+    TransactionLost,
+    TransactionPending,
+)
+from ..metrics import Metrics
+from .outbox import Call, Outbox, Receipt
+from .rpc import Decoder, guarded
+
+GWEI = 10**9
+_MAX_WEI = 1 << 128
+_MAX_GAS = 1 << 40
+_MAX_COUNT = 1 << 63
+_LOST_POLLS = 3
+"""A node may count a nonce before it can show the receipt; only after so many looks is a transaction called lost."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FeePolicy:
+    """How much to pay. Wei per gas; ``bump`` must satisfy the network's rule of 10 to 12.5 % for replacements."""
+
+    max_fee: int = 200 * GWEI
+    priority_fee: int = 1 * GWEI
+    bump: float = 1.25
+    gas_margin: float = 1.25
+    """SAFETY: an estimate is the least that works; the margin covers state that changes before inclusion."""
+
+
+class TransactionManager:
+    """Sends for one account. Safe for several threads; two managers with one key are not (see service.DataLock)."""
+
+    def __init__(
+        self,
+        web3: Web3,
+        account: LocalAccount,
+        database: Database,
+        *,
+        chain_id: int,
+        decode: Decoder | None = None,
+        fees: FeePolicy | None = None,
+        confirmations: int = 0,
+        poll_s: float = 0.5,
+        replace_after_s: float = 45.0,
+        metrics: Metrics | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.account = account
+        self.address: str = account.address
+        self._web3 = web3
+        self._decode = decode
+        self._fees = fees or FeePolicy()
+        self._confirmations = confirmations
+        self._poll_s = poll_s
+        self._replace_after_s = replace_after_s
+        self._metrics = metrics or Metrics()
+        self._outbox = Outbox(account, database, chain_id, self._metrics)
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.RLock()
+        self._sent_at: dict[int, float] = {}  # by transaction id: when this process last (re)sent it
+        self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
+
+    # ------------------------------------------------------------------ acts
+
+    def send(self, call: Call, *, timeout_s: float = 300.0) -> Receipt:
+        """Submit and wait until it is mined.
+
+        Raises Reverted (nothing was sent), TransactionFailed, InsufficientFunds, FeeTooHigh, TransactionLost,
+        TransactionPending after ``timeout_s``, RpcUnavailable, RpcCorrupt.
+        """
+        return self.wait(self.submit(call), timeout_s=timeout_s)
+
+    def simulate(self, call: Call) -> bytes:
+        """What the call would return on top of the pending block. Raises Reverted."""
+        with guarded(call.action, self._decode):
+            return bytes(self._web3.eth.call(self._request(call), "pending"))
+
+    def submit(self, call: Call) -> int:
+        """Simulate, price, sign, remember, send. Returns the outbox id for :meth:`wait`."""
+        with self._lock:
+            self.simulate(call)
+            gas = self._estimate(call)
+            max_fee, priority = self._price()
+            self._check_funds(call, gas * max_fee)
+            for _ in range(2):
+                row = self._outbox.add(
+                    call, self._outbox.next_nonce(self._nonce("pending")), gas, max_fee, priority
+                )
+                if self._first_broadcast(row):
+                    return row.id
+            raise TransactionLost(
+                f"{call.action}: nonces are used as fast as we take them; is this key used elsewhere?"
+            )
+
+    def wait(self, transaction_id: int, *, timeout_s: float = 300.0) -> Receipt:
+        """Wait for one of our transactions; nudges those before it too. Errors as :meth:`send`."""
+        deadline = self._clock() + timeout_s
+        while True:
+            row = self._outbox.row(transaction_id)
+            try:
+                receipt = self._advance(row)
+                if receipt is not None:
+                    return receipt
+                for other in self._outbox.open_rows():
+                    if other.nonce < row.nonce:
+                        self._advance_quietly(other)
+            except RpcUnavailable as error:
+                if self._clock() >= deadline:
+                    raise
+                _log.warning("transaction.rpc_unavailable", action=row.action, reason=str(error))
+            if self._clock() >= deadline:
+                raise TransactionPending(
+                    f"{row.action} (nonce {row.nonce}) was not mined within {timeout_s:.0f} s; it stays in the outbox"
+                )
+            self._sleep(self._poll_s)
+
+    def recover(self) -> list[int]:
+        """After a start: settle what was mined meanwhile, send the rest again. Returns ids that are still open."""
+        for row in self._outbox.open_rows():
+            self._advance_quietly(row)
+            _log.info(
+                "transaction.recovered",
+                action=row.action,
+                nonce=row.nonce,
+                status=self._outbox.row(row.id).status,
+            )
+        return self.open()
+
+    def settle(self, *, timeout_s: float = 300.0) -> None:
+        """Wait until nothing of ours is open. Failures are logged, not raised. Raises TransactionPending."""
+        deadline = self._clock() + timeout_s
+        for transaction_id in self.recover():
+            try:
+                self.wait(transaction_id, timeout_s=max(deadline - self._clock(), 0.0))
+            except (TransactionFailed, TransactionLost) as error:
+                _log.warning("transaction.settled", reason=str(error))
+
+    def open(self) -> list[int]:
+        """Ids of transactions that may still be mined, by nonce."""
+        return [row.id for row in self._outbox.open_rows()]
+
+    def balance(self) -> int:
+        """Wei of the account in the latest block."""
+        with guarded("balance"):
+            return _bounded(
+                self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
+            )
+
+    # ------------------------------------------------------------------ pricing
+
+    def _request(self, call: Call) -> Any:
+        request: dict[str, Any] = {"from": self.address, "data": "0x" + call.data.hex(), "value": call.value}
+        if call.to is not None:
+            request["to"] = to_checksum_address(call.to)
+        return request
+
+    def _estimate(self, call: Call) -> int:
+        with guarded(call.action, self._decode):
+            estimate = _bounded(self._web3.eth.estimate_gas(self._request(call), "pending"), _MAX_GAS, "gas")
+        limit = _bounded(self._block()["gasLimit"], _MAX_GAS, "block gas limit")
+        return min(int(estimate * self._fees.gas_margin), limit)
+
+    def _price(self) -> tuple[int, int]:
+        """``(max fee, priority fee)``: room for the base fee to double."""
+        base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
+        cap, priority = self._fees.max_fee, self._fees.priority_fee
+        if base + priority > cap:
+            raise FeeTooHigh(
+                f"base fee {base} plus tip {priority} wei is above max_fee, {cap}; wait or raise it"
+            )
+        return min(2 * base + priority, cap), priority
+
+    def _check_funds(self, call: Call, gas_cost: int) -> None:
+        have = self.balance()
+        if have < call.value + gas_cost:
+            raise InsufficientFunds(
+                f"{call.action} needs {call.value} wei and up to {gas_cost} wei for gas; {self.address} has {have}"
+            )
+
+    def _block(self) -> Any:
+        with guarded("latest block"):
+            return self._web3.eth.get_block("latest")
+
+    def _nonce(self, block: str) -> int:
+        with guarded("nonce"):
+            count = self._web3.eth.get_transaction_count(to_checksum_address(self.address), block)  # type: ignore[arg-type]
+        return _bounded(count, _MAX_COUNT, "nonce")
+
+    # ------------------------------------------------------------------ sending
+
+    def _first_broadcast(self, row: Transaction) -> bool:
+        """Send a new transaction. False if its nonce had been used before; raises if the node refuses it for good."""
+        try:
+            refusal = self._broadcast(row)
+        except RpcUnavailable as error:
+            # NOTE: whether it arrived is unknown. It stays open; waiting for it sends it again.
+            _log.warning("transaction.unsent", action=row.action, nonce=row.nonce, reason=str(error))
+            return True
+        if refusal is None:
+            return True
+        self._outbox.finish(row, "refused")
+        if "nonce" in refusal.lower():
+            return False
+        if "insufficient funds" in refusal.lower():
+            raise InsufficientFunds(f"{row.action}: {refusal}")
+        raise RpcUnavailable(f"{row.action}: the node refuses the transaction: {refusal}")
+
+    def _broadcast(self, row: Transaction) -> str | None:
+        """Send the newest attempt. Returns why the node refuses it; None if it took it or has it already."""
+        attempt = row.attempts[-1]
+        self._sent_at[row.id] = self._clock()
+        try:
+            with guarded("eth_sendRawTransaction"):
+                try:
+                    self._web3.eth.send_raw_transaction(attempt.raw)
+                except Web3RPCError as error:
+                    message = str(error.message)[:300]
+                    known = any(words in message.lower() for words in ("already known", "already imported"))
+                    return None if known else message
+        except Reverted as error:
+            return str(error)
+        _log.debug("transaction.sent", action=row.action, nonce=row.nonce, hash=attempt.hash.hex())
+        return None
+
+    # ------------------------------------------------------------------ settling
+
+    def _advance_quietly(self, row: Transaction) -> None:
+        try:
+            self._advance(row)
+        except (TransactionFailed, TransactionLost, FeeTooHigh) as error:
+            _log.warning("transaction.advance", action=row.action, reason=str(error))
+
+    def _advance(self, row: Transaction) -> Receipt | None:
+        """One look at a transaction: settle, replace or rebroadcast it. None while it is open."""
+        with self._lock:
+            # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
+            used = self._nonce("latest") > row.nonce
+            for attempt in reversed(row.attempts):
+                found = self._receipt(row, attempt)
+                if found is not None:
+                    return self._settle(row, *found)
+            if row.status == "lost":
+                raise self._lost(row)
+            if used:
+                return self._missed(row)
+            if self._clock() - self._sent_at.get(row.id, float("-inf")) >= self._replace_after_s:
+                if row.id in self._sent_at:
+                    self._replace(row)
+                else:  # from an earlier life: give it its time again before the fee is raised
+                    self._broadcast(row)
+            elif not self._known(row):
+                self._broadcast(row)
+            return None
+
+    def _settle(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
+        if self._confirmations:
+            head = _bounded(self._block()["number"], _MAX_COUNT, "block number")
+            if head - receipt.block < self._confirmations:
+                return None
+        self._outbox.finish(row, "mined" if ok else "failed", receipt)
+        if ok:
+            return receipt
+        raise TransactionFailed(
+            row.action, receipt.tx_hash, receipt.gas_used, self._cause(row, receipt.block)
+        )
+
+    def _missed(self, row: Transaction) -> None:
+        """The nonce is used and none of our attempts has a receipt."""
+        self._missing[row.id] = self._missing.get(row.id, 0) + 1
+        if self._missing[row.id] >= _LOST_POLLS:
+            self._outbox.finish(row, "lost")
+            raise self._lost(row)
+
+    def _lost(self, row: Transaction) -> TransactionLost:
+        return TransactionLost(
+            f"nonce {row.nonce} of {self.address} was used by a transaction that is not {row.action}; "
+            "make sure that no other program uses this key"
+        )
+
+    def _cause(self, row: Transaction, block: int) -> Reverted | None:
+        """Why a mined transaction reverted: the same call on the states after and before its block."""
+        call = Call(row.action, row.to, row.data, row.value)
+        for number in (block, block - 1):
+            try:
+                with guarded(row.action, self._decode):
+                    self._web3.eth.call(self._request(call), number)
+            except Reverted as error:
+                return error
+            except ChainError:
+                return None
+        return None
+
+    def _known(self, row: Transaction) -> bool:
+        with guarded("eth_getTransactionByHash"):
+            try:
+                return self._web3.eth.get_transaction(row.attempts[-1].hash) is not None  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return False
+
+    def _receipt(self, row: Transaction, attempt: Attempt) -> tuple[Receipt, bool] | None:
+        with guarded("eth_getTransactionReceipt"):
+            try:
+                raw: Any = self._web3.eth.get_transaction_receipt(attempt.hash)  # type: ignore[arg-type]
+            except TransactionNotFound:
+                return None
+            if raw is None or raw["blockNumber"] is None:
+                return None
+            if bytes(raw["transactionHash"]) != attempt.hash or raw["status"] not in (0, 1):
+                raise RpcCorrupt(f"{row.action}: the receipt is not of this transaction")
+            receipt = Receipt(
+                action=row.action,
+                tx_hash=attempt.hash,
+                block=_bounded(raw["blockNumber"], _MAX_COUNT, "block number"),
+                gas_used=_bounded(raw["gasUsed"], _MAX_GAS, "gas used"),
+                gas_price=_bounded(raw.get("effectiveGasPrice", 0), _MAX_WEI, "gas price"),
+                contract=str(raw["contractAddress"]) if raw.get("contractAddress") else None,
+                logs=tuple(raw["logs"]),
+            )
+            return receipt, raw["status"] == 1
+
+    def _replace(self, row: Transaction) -> None:
+        """Send it again with a higher fee, or the same if the cap is reached."""
+        old = row.attempts[-1]
+        base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
+        priority = max(self._fees.priority_fee, int(old.priority_fee * self._fees.bump) + 1)
+        max_fee = max(2 * base + priority, int(old.max_fee * self._fees.bump) + 1)
+        if max_fee > self._fees.max_fee:
+            _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=self._fees.max_fee)
+            self._broadcast(row)
+            return
+        row = self._outbox.bump(row, max_fee, priority)
+        refusal = self._broadcast(row)
+        self._metrics.replacements.labels(row.action).inc()
+        _log.info(
+            "transaction.replaced", action=row.action, nonce=row.nonce, max_fee=max_fee, refusal=refusal
+        )
+
+
+def _bounded(value: Any, limit: int, name: str) -> int:
+    """An integer of the chain, if it is one and not absurd."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
+        raise RpcCorrupt(f"{name} {str(value)[:80]} is not an integer below {limit}")
+    return value

@@ -1,0 +1,277 @@
+"""Jobs, claims and matches as typed values, built from what contract views return.
+
+The ABI decoder has checked widths; what it cannot know is checked here: enumerations, lengths, the protocol's limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
+from referee_py.program import Terms
+
+from ..errors import RpcCorrupt
+
+MAX_SLOTS = 16
+MAX_CLAIMS = 64
+MAX_STRIDES = 8
+MAX_VERIFIERS = 255
+
+
+class JobPhase(IntEnum):
+    """Where a job stands. The zero phase is no job."""
+
+    NONE = 0
+    TRAINING = 1
+    REVEAL = 2
+    CHALLENGE = 3
+    CLOSING = 4
+    ACCEPTED = 5
+    UNCLAIMED = 6
+    VOID = 7
+
+    @property
+    def ended(self) -> bool:
+        return self >= JobPhase.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A slot holder. ``commitment`` is zero until it commits."""
+
+    owner: str
+    revealed: bool
+    commitment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A staked claim; ``index`` is its number in the job."""
+
+    index: int
+    owner: str
+    group: int
+    slot: bool
+    lost: bool
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All claims of one root. ``match_id`` is zero while it is in no match; ``members`` are claim numbers."""
+
+    index: int
+    root: bytes
+    last: bytes
+    match_id: int
+    spokesman: int
+    members: tuple[int, ...]
+
+    @property
+    def dead(self) -> bool:
+        """Every member has lost."""
+        return self.spokesman >= len(self.members)
+
+    @property
+    def speaker(self) -> int | None:
+        """Claim number of the spokesman; None if the group is dead."""
+        return None if self.dead else self.members[self.spokesman]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job at one block. Instants are unix seconds, periods seconds, amounts wei."""
+
+    id: int
+    phase: JobPhase
+    program: Terms
+    program_file: bytes
+    uri: str
+    referee: str
+    slots: int
+    stake: int
+    train_period: int
+    reveal_period: int
+    challenge_period: int
+    clock: int
+    verdict_period: int
+    threshold: int
+    verifiers: tuple[str, ...]
+    client: str
+    posted: int
+    reward: int
+    commit_end: int
+    reveal_end: int
+    challenge_end: int
+    commitments: int
+    reveals: int
+    open_matches: int
+    waiting: int | None
+    accepted_root: bytes
+    accepted_last: bytes
+    trainers: tuple[Trainer, ...]
+    claims: tuple[Claim, ...]
+    groups: tuple[Group, ...]
+
+    def trainer(self, address: str) -> Trainer | None:
+        """The slot of an address, if it holds one."""
+        return next((t for t in self.trainers if t.owner.lower() == address.lower()), None)
+
+    def claim_of(self, address: str) -> Claim | None:
+        """The claim of an address, if it has one."""
+        return next((c for c in self.claims if c.owner.lower() == address.lower()), None)
+
+    def group_of_root(self, root: bytes) -> Group | None:
+        """The group of a run root, if anybody claims it."""
+        return next((g for g in self.groups if g.root == root), None)
+
+    def uris(self, group: Group) -> list[str]:
+        """Where members of a group serve their artifacts: the spokesman first, then those that have not lost."""
+        speaker = group.speaker
+        order = sorted(group.members, key=lambda i: (i != speaker, self.claims[i].lost, i))
+        return [self.claims[i].uri for i in order if self.claims[i].uri]
+
+    def match_ids(self) -> list[int]:
+        """Matches that are open."""
+        return sorted({group.match_id for group in self.groups if group.match_id})
+
+    def pair(self, match_id: int) -> tuple[Group, Group] | None:
+        """The two groups of an open match. NOTE: in no order of sides; compare roots for that."""
+        found = [group for group in self.groups if group.match_id == match_id]
+        return (found[0], found[1]) if len(found) == 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchInfo:
+    """A match at one block: the rules' state and terms, and what only the contract knows."""
+
+    id: int
+    job_id: int
+    jobs: str
+    state: MatchState
+    terms: MatchTerms
+    deadline: int
+    """Walk, Refine, Open: the last second in which a move is in time. Verdict: the first in which ``expire`` works."""
+
+    def side_of(self, address: str) -> int | None:
+        """Which side's spokesman the address is."""
+        for side, player in enumerate(self.terms.players):
+            if player.lower() == address.lower():
+                return side
+        return None
+
+
+def program_terms(raw: Any) -> Terms:
+    """The contract's Program struct as :class:`Terms`."""
+    strides = tuple(raw.strides)
+    if not 1 <= len(strides) <= MAX_STRIDES:
+        raise RpcCorrupt(f"a program with {len(strides)} strides; the contract accepts 1 to {MAX_STRIDES}")
+    return Terms(
+        opset=raw.opsetVersion,
+        mode=raw.mode,
+        node_count=raw.nodeCount,
+        slot_count=raw.slotCount,
+        constant_count=raw.constantCount,
+        steps=raw.steps,
+        structure_root=raw.structureRoot,
+        slot_root=raw.slotRoot,
+        constant_root=raw.constantRoot,
+        initial_root=raw.initialRoot,
+        strides=strides,
+    )
+
+
+def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, groups: Any) -> Job:
+    """A Job from `getJob`, `phaseOf`, `trainersOf`, `claimsOf` and `groupsOf`. Raises RpcCorrupt."""
+    terms = raw.terms
+    if (
+        len(trainers) > MAX_SLOTS
+        or max(len(claims), len(groups)) > MAX_CLAIMS
+        or len(terms.verifiers) > MAX_VERIFIERS
+    ):
+        raise RpcCorrupt(f"job {job_id} has more slots, claims or verifiers than the contract allows")
+    job_claims = tuple(Claim(i, c.owner, c.group, c.slot, c.lost, c.uri) for i, c in enumerate(claims))
+    job_groups = tuple(
+        Group(i, g.root, g.last, g.matchId, g.spokesman, tuple(g.members)) for i, g in enumerate(groups)
+    )
+    if any(c.group >= len(job_groups) for c in job_claims):
+        raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
+    if any(member >= len(job_claims) for g in job_groups for member in g.members):
+        raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
+    return Job(
+        id=job_id,
+        phase=JobPhase(phase),
+        program=program_terms(terms.program),
+        program_file=terms.programFile,
+        uri=terms.uri,
+        referee=terms.referee,
+        slots=terms.slots,
+        stake=terms.stake,
+        train_period=terms.trainPeriod,
+        reveal_period=terms.revealPeriod,
+        challenge_period=terms.challengePeriod,
+        clock=terms.clock,
+        verdict_period=terms.verdictPeriod,
+        threshold=terms.threshold,
+        verifiers=tuple(terms.verifiers),
+        client=raw.client,
+        posted=raw.posted,
+        reward=raw.reward,
+        commit_end=raw.commitEnd,
+        reveal_end=raw.revealEnd,
+        challenge_end=raw.challengeEnd,
+        commitments=raw.commitments,
+        reveals=raw.reveals,
+        open_matches=raw.openMatches,
+        waiting=raw.waiting - 1 if raw.waiting else None,
+        accepted_root=raw.acceptedRoot,
+        accepted_last=raw.acceptedLast,
+        trainers=tuple(Trainer(t.owner, t.revealed, t.commitment) for t in trainers),
+        claims=job_claims,
+        groups=job_groups,
+    )
+
+
+def match_view(
+    match_id: int,
+    raw: Any,
+    job: Job,
+    deadline: int,
+    votes: tuple[tuple[str, bytes], ...],
+    chain_id: int,
+    referee: str,
+) -> MatchInfo:
+    """A MatchInfo from `getMatch`, `deadline` and the votes. Raises RpcCorrupt."""
+    if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
+        raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
+    state = MatchState(
+        phase=Phase(raw.phase),
+        posted=raw.posted,
+        level=raw.level,
+        height=raw.height,
+        index=raw.index,
+        start=raw.start,
+        end=raw.end,
+        root=(raw.root[0], raw.root[1]),
+        node=(raw.node[0], raw.node[1]),
+        agreed=raw.agreed,
+        clock=(raw.clock[0], raw.clock[1]),
+        tick=raw.tick,
+        votes=votes,
+        losers=raw.losers,
+        reason=Reason(raw.reason),
+    )
+    terms = MatchTerms(
+        program=job.program,
+        clock=job.clock,
+        verdict_period=raw.verdictPeriod,
+        threshold=raw.threshold,
+        verifiers=job.verifiers,
+        players=(raw.players[0], raw.players[1]),
+        match_id=match_id,
+        chain_id=chain_id,
+        referee=referee,
+    )
+    return MatchInfo(match_id, job.id, raw.jobs, state, terms, deadline)

@@ -1,0 +1,265 @@
+"""What a node remembers between lives, in one SQLite file.
+
+    transactions    the outbox: every act we decided on, its nonce, how it ended and what gas it used
+    attempts        each signed version of a transaction: the first, and its replacements with higher fees
+    jobs            jobs we have seen, and what we decided about them
+    checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
+    progress        small facts by name, as JSON
+
+NOTE: nothing here is trusted over the chain. Losing the file costs work, never money: the outbox is settled against
+the chain's nonces, the rest is computed again. Integers of the chain are kept as text: SQLite's end at 2^63.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, event, select
+from sqlalchemy.engine import Dialect, Engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
+from sqlalchemy.types import TypeDecorator
+
+from .errors import SchemaMismatch
+
+SCHEMA_VERSION = 1
+HASH_BYTES = 32
+
+
+class Uint(TypeDecorator[int]):
+    """An unsigned integer of up to 256 bits, as decimal text."""
+
+    impl = String(78)
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, _dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        if not 0 <= value < 1 << 256:
+            raise ValueError(f"{value} is not an unsigned integer of 256 bits")
+        return str(value)
+
+    def process_result_value(self, value: str | None, _dialect: Dialect) -> int | None:
+        return None if value is None else int(value)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Base(DeclarativeBase): ...
+
+
+class Meta(Base):
+    __tablename__ = "meta"
+    key: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+
+
+class Transaction(Base):
+    """One act.
+
+    ``status``: open (may still be mined), mined, failed (mined and reverted), lost (its nonce was used by a foreign
+    transaction), refused (never accepted by the RPC endpoint; its nonce is free again).
+    """
+
+    __tablename__ = "transactions"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    action: Mapped[str]
+    sender: Mapped[str] = mapped_column(index=True)
+    nonce: Mapped[int]
+    to: Mapped[str | None]
+    value: Mapped[int] = mapped_column(Uint)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+    gas_limit: Mapped[int]
+    status: Mapped[str] = mapped_column(default="open", index=True)
+    created: Mapped[str] = mapped_column(default=_now)
+    block: Mapped[int | None]
+    gas_used: Mapped[int | None]
+    gas_price: Mapped[int | None] = mapped_column(Uint)
+    attempts: Mapped[list[Attempt]] = relationship(
+        back_populates="transaction", order_by="Attempt.id", lazy="selectin"
+    )
+
+
+class Attempt(Base):
+    """A signed version of a transaction, kept so that it can be sent again after a crash."""
+
+    __tablename__ = "attempts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    transaction_id: Mapped[int] = mapped_column(ForeignKey("transactions.id"), index=True)
+    hash: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
+    raw: Mapped[bytes] = mapped_column(LargeBinary)
+    max_fee: Mapped[int] = mapped_column(Uint)
+    priority_fee: Mapped[int] = mapped_column(Uint)
+    created: Mapped[str] = mapped_column(default=_now)
+    transaction: Mapped[Transaction] = relationship(back_populates="attempts")
+
+
+class KnownJob(Base):
+    __tablename__ = "jobs"
+    job: Mapped[int] = mapped_column(Uint, primary_key=True)
+    status: Mapped[str]
+    detail: Mapped[str] = mapped_column(default="{}")
+    seen: Mapped[str] = mapped_column(default=_now)
+
+
+class Checkpoint(Base):
+    __tablename__ = "checkpoints"
+    job: Mapped[int] = mapped_column(Uint, primary_key=True)
+    step: Mapped[int] = mapped_column(Uint, primary_key=True)
+    checkpoint: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Progress(Base):
+    __tablename__ = "progress"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[str]
+
+
+class Database:
+    """The file. Methods are short transactions of their own; safe for several threads of one process."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Opens or creates the file; None is a database in memory. Raises SchemaMismatch."""
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._engine = _engine(path)
+        self._sessions = sessionmaker(self._engine, expire_on_commit=False)
+        try:
+            Base.metadata.create_all(self._engine)
+        except SQLAlchemyError as error:
+            raise SchemaMismatch(f"{path} is not a database of Assay: {error.__cause__ or error}") from error
+        self._pin(
+            "schema", str(SCHEMA_VERSION), "use the Assay version that wrote it, or another data directory"
+        )
+
+    def bind(self, deployment: str) -> None:
+        """Pin the file to one deployment (chain, genesis, contracts). Raises SchemaMismatch for any other."""
+        self._pin("deployment", deployment, "use another data directory for another deployment")
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """A transaction: committed at the end, rolled back on an error."""
+        with self._sessions.begin() as session:
+            yield session
+
+    def close(self) -> None:
+        """Close the file."""
+        self._engine.dispose()
+
+    # ------------------------------------------------------------------ jobs
+
+    def put_job(self, job: int, status: str, detail: dict[str, Any] | None = None) -> None:
+        """Remember a job, or what became of it. ``detail`` is kept as JSON; None leaves it as it is."""
+        with self.session() as session:
+            known = session.get(KnownJob, job)
+            if known is None:
+                session.add(KnownJob(job=job, status=status, detail=json.dumps(detail or {})))
+                return
+            known.status = status
+            if detail is not None:
+                known.detail = json.dumps(detail)
+
+    def get_job(self, job: int) -> tuple[str, dict[str, Any]] | None:
+        """Status and detail of a job, or None if it is not known."""
+        with self.session() as session:
+            known = session.get(KnownJob, job)
+            return (known.status, json.loads(known.detail)) if known else None
+
+    def jobs(self, status: str | None = None) -> list[int]:
+        """Known jobs, ascending; those of one status, if given."""
+        with self.session() as session:
+            query = select(KnownJob) if status is None else select(KnownJob).where(KnownJob.status == status)
+            return sorted(known.job for known in session.scalars(query))
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def put_checkpoint(self, job: int, step: int, checkpoint: bytes | None, state: list[bytes]) -> None:
+        """Remember the state after a step: ``C_step`` (None if it was not computed) and a tensor hash for each slot."""
+        row = Checkpoint(job=job, step=step, checkpoint=checkpoint, state=b"".join(state))
+        with self.session() as session:
+            session.merge(row)
+
+    def get_checkpoint(self, job: int, step: int) -> tuple[bytes | None, list[bytes]] | None:
+        """``(C_step, tensor hashes)``, or None."""
+        with self.session() as session:
+            row = session.get(Checkpoint, (job, step))
+            return (row.checkpoint, _split(row.state)) if row else None
+
+    def checkpoints(self, job: int) -> dict[int, bytes]:
+        """Every known ``C_step`` of a job by its step, ascending."""
+        with self.session() as session:
+            rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
+            known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
+        return dict(sorted(known.items()))
+
+    def last_state(self, job: int, at_most: int | None = None) -> tuple[int, list[bytes]] | None:
+        """The latest known state (step, tensor hashes) of a job, not after step ``at_most``; None if there is none."""
+        with self.session() as session:
+            steps = [
+                step
+                for step in session.scalars(select(Checkpoint.step).where(Checkpoint.job == job))
+                if at_most is None or step <= at_most
+            ]
+            row = session.get(Checkpoint, (job, max(steps))) if steps else None
+            return (row.step, _split(row.state)) if row else None
+
+    # ------------------------------------------------------------------ progress
+
+    def put(self, name: str, value: Any) -> None:
+        """Remember a JSON value by name."""
+        with self.session() as session:
+            session.merge(Progress(name=name, value=json.dumps(value)))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The JSON value of that name, or ``default``."""
+        with self.session() as session:
+            row = session.get(Progress, name)
+            return default if row is None else json.loads(row.value)
+
+    # ------------------------------------------------------------------ gas
+
+    def gas_by_action(self) -> dict[str, tuple[int, int]]:
+        """Per action: how many were mined (reverted ones too), and the gas that they used together."""
+        found: dict[str, tuple[int, int]] = {}
+        with self.session() as session:
+            for row in session.scalars(select(Transaction).where(Transaction.gas_used.is_not(None))):
+                count, gas = found.get(row.action, (0, 0))
+                found[row.action] = count + 1, gas + (row.gas_used or 0)
+        return found
+
+    # ------------------------------------------------------------------ inside
+
+    def _pin(self, key: str, value: str, remedy: str) -> None:
+        with self.session() as session:
+            row = session.get(Meta, key)
+            if row is None:
+                session.add(Meta(key=key, value=value))
+            elif row.value != value:
+                raise SchemaMismatch(f"{self.path} has {key} {row.value}, not {value}; {remedy}")
+
+
+def _split(state: bytes) -> list[bytes]:
+    return [state[i : i + HASH_BYTES] for i in range(0, len(state), HASH_BYTES)]
+
+
+def _engine(path: Path | None) -> Engine:
+    engine = create_engine(f"sqlite:///{path}" if path else "sqlite://", connect_args={"timeout": 30})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        # SAFETY: FULL: a signed transaction is on disk before it is sent, whatever happens to the machine.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    return engine
