@@ -37,7 +37,7 @@ _isa = isa_code(os.environ["REPOPS_ISA"]) if os.environ.get("REPOPS_ISA") else B
 
 def set_num_threads(count: int) -> None:
     """How many threads a kernel may use. The results do not depend on it."""
-    global _threads  # noqa: PLW0603 - the process's default, as in every numerical library
+    global _threads  # the process-wide default, as in every numerical library
     if count < 1:
         raise ValueError(f"at least one thread is needed, got {count}")
     _threads = count

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 
 ISA_NAMES = ("portable", "avx2", "avx512")
@@ -29,5 +28,7 @@ def isa_code(name: str) -> int:
     """The code of an instruction set that this machine has."""
     code = ISA_NAMES.index(name) if name in ISA_NAMES else len(ISA_NAMES)
     if code > BEST_ISA:
-        raise LibraryError(f"instruction set {name!r} is not one of {ISA_NAMES[: BEST_ISA + 1]} of this machine")
+        raise LibraryError(
+            f"instruction set {name!r} is not one of {ISA_NAMES[: BEST_ISA + 1]} of this machine"
+        )
     return code
