@@ -1,0 +1,67 @@
+"""The on-chain terms: their hash, and the refusal of a job whose roots are not its program's."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from referee_py.errors import InvalidProgram, UnknownVersion
+from referee_py.program import Terms, suggest_strides
+from referee_py.program.terms import check_strides
+
+from . import tiny
+
+PROGRAM = tiny.program()
+TERMS = Terms.of(PROGRAM, 100, (10, 5, 1))
+
+
+def test_the_program_hash_is_the_one_of_the_protocol() -> None:
+    preimage = b"".join(
+        [
+            b"\x06",
+            struct.pack(">IBIIIQ", 1, 1, 15, 2, 3, 100),
+            PROGRAM.structure_root,
+            PROGRAM.slot_root,
+            PROGRAM.constant_root,
+            PROGRAM.initial_root,
+            struct.pack(">BQQQ", 3, 10, 5, 1),
+        ]
+    )
+    assert TERMS.hash() == hashlib.sha256(preimage).digest()
+
+
+@pytest.mark.parametrize(
+    "field", [f.name for f in dataclasses.fields(Terms) if f.name not in ("steps", "strides")]
+)
+def test_a_job_whose_terms_differ_from_its_program_is_refused(field: str) -> None:
+    TERMS.check(PROGRAM)
+    value = getattr(TERMS, field)
+    other = bytes(32) if isinstance(value, bytes) else value + 1
+    with pytest.raises((InvalidProgram, UnknownVersion)):
+        dataclasses.replace(TERMS, **{field: other}).check(PROGRAM)
+
+
+@pytest.mark.parametrize(
+    "strides", [(), (2,), (0,), (1, 1), (4, 3, 1), (1, 2), (512,) * 9, (1 << 64, 1), (4, 0, 1)]
+)
+def test_impossible_strides_are_refused(strides: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidProgram, match="strides"):
+        Terms.of(PROGRAM, 10, strides)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1 << 64])
+def test_impossible_numbers_of_steps_are_refused(steps: int) -> None:
+    with pytest.raises(InvalidProgram, match="steps"):
+        Terms.of(PROGRAM, steps, (1,))
+
+
+@given(st.integers(1, (1 << 64) - 1))
+def test_suggested_strides_are_possible(steps: int) -> None:
+    strides = suggest_strides(steps)
+    check_strides(strides)
+    assert len(strides) == 8 or -(-steps // strides[0]) <= 64
