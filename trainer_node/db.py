@@ -23,6 +23,7 @@ from sqlalchemy import ForeignKey, LargeBinary, String, create_engine, event, se
 from sqlalchemy.engine import Dialect, Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship, sessionmaker
+from sqlalchemy.pool import StaticPool
 from sqlalchemy.types import TypeDecorator
 
 from .errors import SchemaMismatch
@@ -252,7 +253,10 @@ def _split(state: bytes) -> list[bytes]:
 
 
 def _engine(path: Path | None) -> Engine:
-    engine = create_engine(f"sqlite:///{path}" if path else "sqlite://", connect_args={"timeout": 30})
+    if path is None:  # in memory: one connection, shared by all threads
+        engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    else:
+        engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:

@@ -21,8 +21,8 @@ from referee_py.errors import InvalidInput
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .contracts import Contracts, Deployment
+from .events import Event, read_events
 from .history import History, build_history
-from .logs import Event, read_events
 from .rpc import guarded
 from .views import Job, MatchInfo, job_view, match_view
 

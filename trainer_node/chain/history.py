@@ -10,7 +10,7 @@ from referee_py.commit import Record
 from referee_py.game.state import Reason
 from referee_py.game.view import ChainLog
 
-from .logs import Event
+from .events import Event
 from .rpc import guarded
 
 

@@ -1,0 +1,87 @@
+"""Flags win over the environment, which wins over the file, which wins over defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainer_node.config import Mode, load_settings
+from trainer_node.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(text: str, name: str = "assay.toml") -> Path:
+    path = Path(name)
+    path.write_text(text)
+    return path
+
+
+def test_defaults_are_for_a_local_chain() -> None:
+    settings = load_settings()
+    assert (settings.chain_id, settings.confirmations, settings.mode) == (31337, 0, Mode.WATCH)
+    assert settings.deployment_file == Path("deployments/31337.json")
+    assert settings.keystore_path == Path(".assay/key.json")
+
+
+def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    write('port = 1\nhost = "file"\nmode = "defend"\n[limits]\nrpc_bytes = 100000\nlog_range = 5\n')
+    assert (load_settings().port, load_settings().host) == (1, "file")
+    monkeypatch.setenv("ASSAY_PORT", "2")
+    monkeypatch.setenv("ASSAY_LIMITS__RPC_BYTES", "200000")
+    settings = load_settings()
+    assert (settings.port, settings.host, settings.mode) == (2, "file", Mode.DEFEND)
+    assert (settings.limits.rpc_bytes, settings.limits.log_range) == (200000, 5)
+    assert load_settings(port=3, host=None).port == 3
+
+
+def test_named_file_wins_over_the_one_in_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    write("port = 1")
+    other = write("port = 2", "other.toml")
+    assert load_settings(other).port == 2
+    monkeypatch.setenv("ASSAY_CONFIG", str(other))
+    assert load_settings().port == 2
+    with pytest.raises(ConfigError, match=r"missing\.toml"):
+        load_settings(Path("missing.toml"))
+
+
+def test_confirmations_follow_the_chain() -> None:
+    assert load_settings(chain_id=1).confirmations == 3
+    assert load_settings(chain_id=1, confirmations=0).confirmations == 0
+    assert load_settings(confirmations=2).confirmations == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("port = 70000", ["port", "70000", "65536", "ASSAY_PORT"]),
+        ("prot = 1", ["prot", "not a setting", "assay.toml"]),
+        ('chain_id = "one"', ["chain_id", "one", "integer"]),
+        ('mode = "attack"', ["mode", "attack", "'watch', 'defend' or 'challenge'"]),
+        ('rpc_url = "ws://host"', ["rpc_url", "https://"]),
+        ('public_uri = "http://user:pw@host"', ["public_uri", "no user"]),
+        ("[limits]\nrpc_bytes = 1", ["limits.rpc_bytes", "65536", "ASSAY_LIMITS__RPC_BYTES"]),
+        ("port = ", ["cannot be read"]),
+    ],
+)
+def test_errors_name_value_limit_and_remedy(text: str, words: list[str]) -> None:
+    write(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_password_comes_from_file_or_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().read_password() is None
+    monkeypatch.setenv("ASSAY_PASSWORD", "from the environment")
+    assert load_settings().read_password() == "from the environment"
+    assert "from the environment" not in repr(load_settings())
+    file = write("from the file\n", "password")
+    assert load_settings(password_file=file).read_password() == "from the file"
+    with pytest.raises(ConfigError, match="nowhere"):
+        load_settings(password_file=Path("nowhere")).read_password()

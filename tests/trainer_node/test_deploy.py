@@ -1,0 +1,75 @@
+"""Deployment on a real chain, and reading it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+
+from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder, load_artifact
+from trainer_node.db import Database
+from trainer_node.deploy import Parameters, deploy
+from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
+
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=1)
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        load_artifact("Jobs")
+    except ConfigError:
+        pytest.skip("the contracts are not built; run `make setup`")
+
+
+def manager(url: str, key: str) -> TransactionManager:
+    return TransactionManager(
+        connect(url, 31337),
+        Account.from_key(key),
+        Database(None),
+        chain_id=31337,
+        poll_s=0.02,
+        decode=error_decoder(),
+    )
+
+
+def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
+    sender = manager(anvil.url, anvil.keys[0])
+    web3 = connect(anvil.url, 31337)
+    path = tmp_path / "deployments" / "31337.json"
+    deployment = deploy(web3, sender, path, PARAMETERS, chain_id=31337)
+    assert Deployment.load(path) == deployment
+    Contracts(web3, deployment).verify()
+    client = ChainClient(web3, deployment)
+    assert client.snapshot().job_count() == 0
+    assert client.snapshot().verifiers() == []
+    assert client.contracts.jobs.functions.MIN_STAKE().call() == PARAMETERS.min_stake
+
+
+def test_a_live_deployment_is_not_overwritten(anvil, start_anvil, tmp_path: Path) -> None:
+    sender = manager(anvil.url, anvil.keys[0])
+    web3 = connect(anvil.url, 31337)
+    path = tmp_path / "31337.json"
+    first = deploy(web3, sender, path, PARAMETERS, chain_id=31337)
+    with pytest.raises(DeployError, match="--force"):
+        deploy(web3, sender, path, PARAMETERS, chain_id=31337)
+    second = deploy(web3, sender, path, PARAMETERS, chain_id=31337, force=True)
+    assert second.jobs != first.jobs
+
+    fresh = start_anvil()  # a restarted development chain: the old deployment is gone
+    web3 = connect(fresh.url, 31337)
+    with pytest.raises(WrongChain, match="no code"):
+        Contracts(web3, second).verify()
+    deploy(web3, manager(fresh.url, fresh.keys[0]), path, PARAMETERS, chain_id=31337)
+
+
+def test_deployment_file_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "1.json"
+    with pytest.raises(ConfigError, match="assay deploy"):
+        Deployment.load(path)
+    for text in ("", "[]", "{}", '{"chainId": 1, "block": 1, "contracts": {"Jobs": 5}}'):
+        path.write_text(text)
+        with pytest.raises(AssayError, match="no deployment file"):
+            Deployment.load(path)

@@ -1,0 +1,190 @@
+"""Settings of a node: CLI flags, over environment variables ASSAY_*, over a TOML file, over defaults.
+
+# assay.toml                                        ASSAY_CONFIG or --config names another file
+rpc_url = "https://rpc.example.org"                 ASSAY_RPC_URL
+chain_id = 11155111                                 ASSAY_CHAIN_ID
+data_dir = "/var/lib/assay"
+public_uri = "https://trainer.example.org"
+[limits]
+artifact_bytes = 17179869184                        ASSAY_LIMITS__ARTIFACT_BYTES
+[fees]
+max_fee_gwei = 200
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from referee_py.errors import InvalidInput
+
+from .chain.transactions import GWEI, FeePolicy
+from .errors import ConfigError
+from .fetch import check_uri
+
+DEFAULT_FILE = Path("assay.toml")
+LOCAL_CHAINS = frozenset({1337, 31337})
+"""Development chains: one node, no reorganisations, no block without a transaction."""
+
+_FILE_VARIABLE = "ASSAY_CONFIG"
+
+
+class Mode(StrEnum):
+    """What a challenger may do with its money."""
+
+    WATCH = "watch"  # log disagreement; needs no key
+    DEFEND = "defend"  # play matches of its own claims
+    CHALLENGE = "challenge"  # stake claims against wrong ones, too
+
+
+def _rpc(value: str) -> str:
+    if not value.startswith(("http://", "https://")):
+        raise ValueError("only http:// and https:// endpoints are supported")
+    return value
+
+
+def _uri(value: str) -> str:
+    try:
+        return check_uri(value)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
+class Limits(BaseModel):
+    """Bounds on what strangers may send. Bytes and seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    artifact_bytes: int = Field(16 << 30, ge=1 << 10, le=1 << 44)
+    fetch_timeout_s: float = Field(10.0, gt=0, le=3600)
+    fetch_rate: float = Field(256 * 1024, gt=0)
+    rpc_bytes: int = Field(32 << 20, ge=1 << 16, le=1 << 32)
+    rpc_timeout_s: float = Field(10.0, gt=0, le=600)
+    log_range: int = Field(10_000, ge=1)
+
+
+class Fees(BaseModel):
+    """How much to pay for gas."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_fee_gwei: float = Field(200.0, gt=0)
+    priority_fee_gwei: float = Field(1.0, ge=0)
+    replace_after_s: float = Field(45.0, gt=0)
+
+    def policy(self) -> FeePolicy:
+        """The same in wei."""
+        return FeePolicy(int(self.max_fee_gwei * GWEI), int(self.priority_fee_gwei * GWEI))
+
+
+class Settings(BaseSettings):
+    """Everything a node can be told. Read it with :func:`load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ASSAY_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+    )
+
+    rpc_url: Annotated[str, AfterValidator(_rpc)] = "http://127.0.0.1:8545"
+    chain_id: int = Field(31337, ge=1, lt=1 << 63)
+    deployment: Path | None = None
+    """Deployment file; `deployments/<chain id>.json` if not set."""
+    data_dir: Path = Path(".assay")
+    keystore: Path | None = None
+    """Encrypted key; `<data_dir>/key.json` if not set."""
+    password_file: Path | None = None
+    password: SecretStr | None = None
+    host: str = "127.0.0.1"
+    port: int = Field(0, ge=0, lt=1 << 16)
+    """Of the artifact server; 0 takes any free port."""
+    public_uri: Annotated[str, AfterValidator(_uri)] | None = None
+    """Where others reach the artifact server; its own address if not set."""
+    confirmations: int = Field(-1, ge=-1, le=10_000)
+    """Blocks on top before a state counts; -1 means 0 on a development chain, 3 elsewhere."""
+    threads: int = Field(0, ge=0, le=4096)
+    """For the kernels; 0 takes all cores."""
+    poll_s: float = Field(2.0, gt=0, le=3600)
+    mode: Mode = Mode.WATCH
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    limits: Limits = Limits()
+    fees: Fees = Fees()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, values: Any) -> Any:
+        if isinstance(values, dict) and str(values.get("confirmations", -1)) == "-1":
+            local = str(values.get("chain_id", 31337)) in {str(chain) for chain in LOCAL_CHAINS}
+            values = {**values, "confirmations": 0 if local else 3}
+        return values
+
+    @property
+    def keystore_path(self) -> Path:
+        return self.keystore or self.data_dir / "key.json"
+
+    @property
+    def deployment_file(self) -> Path:
+        return self.deployment or Path("deployments") / f"{self.chain_id}.json"
+
+    @property
+    def worker_threads(self) -> int:
+        return self.threads or os.cpu_count() or 1
+
+    def read_password(self) -> str | None:
+        """The keystore's password, from its file or the environment; None if neither is set. Raises ConfigError."""
+        if self.password_file is not None:
+            try:
+                return self.password_file.read_text().rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"password_file {self.password_file} cannot be read: {error}") from error
+        return self.password.get_secret_value() if self.password is not None else None
+
+
+def load_settings(config: Path | None = None, **flags: Any) -> Settings:
+    """The settings of this process. ``flags`` that are None were not given. Raises ConfigError.
+
+    The file is ``config``, else $ASSAY_CONFIG, else ./assay.toml if it exists.
+    """
+    named = config or (Path(os.environ[_FILE_VARIABLE]) if os.environ.get(_FILE_VARIABLE) else None)
+    path = named or DEFAULT_FILE
+    values: dict[str, Any] = {}
+    if named is not None or path.exists():
+        try:
+            values = tomllib.loads(path.read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"configuration file {path} cannot be read: {error}") from error
+
+    class FromFile(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            **_others: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=values)
+
+    try:
+        return FromFile(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        raise ConfigError(
+            "; ".join(_explain(item, path if values else None) for item in error.errors())
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"a setting is not what it should be: {error}") from error
+
+
+def _explain(item: Any, path: Path | None) -> str:
+    name = ".".join(str(part) for part in item["loc"]) or "settings"
+    if item["type"] == "extra_forbidden":
+        return f"{name} is not a setting; remove it from {path or 'the flags'}"
+    hidden = isinstance(item["input"], dict) or name == "password"
+    given = "" if hidden else f" = {str(item['input'])[:80]!r}"
+    variable = "ASSAY_" + name.upper().replace(".", "__")
+    return f"{name}{given}: {item['msg']}; set it in the configuration file, in ${variable} or by flag"

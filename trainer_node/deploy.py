@@ -1,0 +1,114 @@
+"""Put the contracts on a chain and write down where they are.
+
+VerifierRegistry(minBond, leaveDelay)     Referee()     Jobs(registry, minStake, minPeriod)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from eth_abi import encode
+from eth_utils.abi import collapse_if_tuple
+from web3 import Web3
+
+from .chain.contracts import NAMES, Contracts, Deployment, code_hash, load_artifact
+from .chain.outbox import Call
+from .chain.rpc import guarded
+from .chain.transactions import TransactionManager
+from .errors import ConfigError, DeployError, WrongChain
+
+ETHER = 10**18
+DAY_S = 24 * 3600
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What the deployer decides for good. Wei and seconds."""
+
+    min_bond: int = ETHER
+    leave_delay: int = 7 * DAY_S
+    """Longer than any match that a verifier may have voted in."""
+    min_stake: int = ETHER // 20
+    """SAFETY: must cover the gas of a worst-case match on this chain."""
+    min_period: int = 60
+    """The shortest period or clock: transactions must get through in it."""
+
+
+def deploy(
+    web3: Web3,
+    transactions: TransactionManager,
+    path: Path,
+    parameters: Parameters | None = None,
+    *,
+    chain_id: int,
+    force: bool = False,
+) -> Deployment:
+    """Deploy all contracts and write ``path``. Returns the deployment.
+
+    Raises DeployError if ``path`` names contracts that live on this chain (unless ``force``), or if the code is not
+    there afterwards; and every error of :meth:`TransactionManager.send`.
+    """
+    parameters = parameters or Parameters()
+    if not force:
+        refuse_live(web3, path)
+    with guarded("eth_blockNumber"):
+        block = web3.eth.block_number
+    addresses: dict[str, str] = {}
+    for name in NAMES:
+        arguments = {
+            "VerifierRegistry": (parameters.min_bond, parameters.leave_delay),
+            "Referee": (),
+            "Jobs": (addresses.get("VerifierRegistry"), parameters.min_stake, parameters.min_period),
+        }[name]
+        receipt = transactions.send(Call(f"deploy {name}", None, creation_code(name, *arguments)))
+        if receipt.contract is None:
+            raise DeployError(f"the receipt of {name} names no contract; is this an Ethereum chain?")
+        addresses[name] = Web3.to_checksum_address(receipt.contract)
+        _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
+    hashes = {name: _verified(web3, name, address) for name, address in addresses.items()}
+    deployment = Deployment(chain_id, block, addresses, hashes)
+    deployment.save(path)
+    return deployment
+
+
+def refuse_live(web3: Web3, path: Path) -> None:
+    """Raises DeployError if the deployment in ``path`` lives on this chain, or cannot be read."""
+    if not path.exists():
+        return
+    try:
+        deployment = Deployment.load(path)
+    except ConfigError as error:
+        raise DeployError(f"{error}; remove it or use --force") from error
+    try:
+        Contracts(web3, deployment).verify()
+    except WrongChain:
+        return  # a chain that is gone, as every restart of a development chain leaves one
+    raise DeployError(f"{path} names a deployment that is live; use it, or --force to replace the file")
+
+
+def creation_code(name: str, *arguments: object) -> bytes:
+    """Bytecode and encoded constructor arguments."""
+    artifact = load_artifact(name)
+    constructor = next((entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []})
+    types = [collapse_if_tuple(item) for item in constructor["inputs"]]
+    if len(types) != len(arguments):
+        raise DeployError(
+            f"the constructor of {name} takes {types}, not {len(arguments)} arguments; build again"
+        )
+    return artifact.bytecode + encode(types, arguments)
+
+
+def _verified(web3: Web3, name: str, address: str) -> str:
+    """The hash of the code at the address. NOTE: immutables are filled in, so only its length can be compared."""
+    with guarded(f"code of {name}"):
+        length = len(web3.eth.get_code(Web3.to_checksum_address(address)))
+    found = code_hash(web3, address)
+    if found is None or length != len(load_artifact(name).runtime):
+        raise DeployError(
+            f"{name} at {address} has {length} bytes of code, not {len(load_artifact(name).runtime)}"
+        )
+    return found

@@ -1,0 +1,101 @@
+"""Encrypted keys: one JSON keystore file (Ethereum's version 3, scrypt), readable by its owner only."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from .config import Settings
+from .errors import KeystoreError
+
+WORK_FACTOR = 1 << 18
+"""scrypt's N: about a second and 256 MB for each guess. Tests use a small one."""
+
+_MAX_FILE_BYTES = 1 << 16
+_MAX_WORK_FACTOR = 1 << 20
+
+
+def create_key(
+    path: Path, password: str, *, key: str | bytes | None = None, work_factor: int = WORK_FACTOR
+) -> LocalAccount:
+    """Write a new key (or ``key``, 32 bytes) encrypted with ``password``. Never overwrites. Raises KeystoreError."""
+    if not password:
+        raise KeystoreError("the password is empty; set password_file or ASSAY_PASSWORD")
+    try:
+        account: LocalAccount = Account.create() if key is None else Account.from_key(key)
+    except Exception as error:
+        raise KeystoreError("the private key is not 32 bytes of hex; check what was given") from error
+    encrypted = Account.encrypt(account.key, password, kdf="scrypt", iterations=work_factor)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # SAFETY: O_EXCL: a key that holds money is never overwritten; 0600 from the first byte on.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise KeystoreError(f"{path} exists; remove it or give another keystore path") from None
+    except OSError as error:
+        raise KeystoreError(f"{path} cannot be written: {error.strerror}") from error
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(encrypted, file)
+        file.flush()
+        os.fsync(file.fileno())
+    return account
+
+
+def read_address(path: Path) -> str:
+    """The address of a keystore, without its password. Raises KeystoreError."""
+    from eth_utils.address import to_checksum_address
+
+    try:
+        return to_checksum_address(_read(path)["address"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise KeystoreError(f"{path} names no address; it is no keystore of version 3") from error
+
+
+def open_key(path: Path, password: str) -> LocalAccount:
+    """The account in a keystore. Raises KeystoreError."""
+    content = _read(path)
+    crypto = content.get("crypto") or content.get("Crypto")
+    parameters = crypto.get("kdfparams", {}) if isinstance(crypto, dict) else {}
+    if not isinstance(parameters, dict) or not 0 < int(parameters.get("n", 1)) <= _MAX_WORK_FACTOR:
+        raise KeystoreError(
+            f"{path} asks for more work than scrypt with N = {_MAX_WORK_FACTOR}; make it anew"
+        )
+    try:
+        key = Account.decrypt(content, password)
+    except ValueError as error:
+        raise KeystoreError(f"{path} cannot be opened with this password ({error})") from None
+    except (KeyError, TypeError, NotImplementedError) as error:
+        raise KeystoreError(f"{path} is no keystore of version 3: {error}") from error
+    account: LocalAccount = Account.from_key(key)
+    return account
+
+
+def load_account(settings: Settings) -> LocalAccount:
+    """The account that the settings name. Raises KeystoreError, which says what to set."""
+    password = settings.read_password()
+    path = settings.keystore_path
+    if not path.exists():
+        raise KeystoreError(f"there is no key at {path}; make one with `assay key new` or set keystore")
+    if password is None:
+        raise KeystoreError(f"{path} needs a password; set password_file or ASSAY_PASSWORD")
+    return open_key(path, password)
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise KeystoreError(f"{path} has more than {_MAX_FILE_BYTES} bytes; it is no keystore")
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise KeystoreError(
+            f"{path} cannot be read: {error.strerror}; make a key with `assay key new`"
+        ) from error
+    except ValueError as error:
+        raise KeystoreError(f"{path} is no keystore: {error}") from error
+    if not isinstance(content, dict):
+        raise KeystoreError(f"{path} is no keystore: it holds no JSON object")
+    return content

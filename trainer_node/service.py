@@ -1,0 +1,253 @@
+"""The frame of a daemon: what it holds while it runs, and the loop that must not die.
+
+    with open_node(settings, "trainer") as node:      lock, log, database, store, server, chain, key
+        Service(node, bot.tick).run()                 until SIGTERM or SIGINT; the current act is finished first
+
+An error in a round is logged, shows in /readyz, and the round is tried again, later and later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+import structlog
+from web3 import Web3
+
+from referee_py.errors import AssayError, Unavailable
+
+from .chain import ChainClient, Deployment, TransactionManager, connect
+from .chain.contracts import error_decoder
+from .config import Settings
+from .db import Database
+from .errors import AlreadyRunning, RpcUnavailable
+from .fetch import Fetcher
+from .keys import load_account
+from .logs import configure_logging
+from .metrics import Metrics
+from .server import ArtifactServer
+from .store import Store
+
+MAX_BACKOFF_S = 60.0
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+@contextlib.contextmanager
+def exclusive(path: Path, what: str) -> Iterator[None]:
+    """Hold a file for this process alone; the system lets go of it even if we are killed. Raises AlreadyRunning."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(
+                f"{what} is in use by another process; stop that one, or use another"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass
+class Node:
+    """What a daemon works with. ``transactions`` is None for one without a key."""
+
+    settings: Settings
+    role: str
+    metrics: Metrics
+    database: Database
+    store: Store
+    fetcher: Fetcher
+    server: ArtifactServer
+    client: ChainClient
+    transactions: TransactionManager | None
+    stop: threading.Event = field(default_factory=threading.Event)
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why it is not ready, by topic; shown by /readyz."""
+
+    @property
+    def web3(self) -> Web3:
+        return self.client.web3
+
+    @property
+    def public_uri(self) -> str:
+        """Where others find our artifacts."""
+        return self.settings.public_uri or self.server.uri
+
+    @property
+    def address(self) -> str | None:
+        """Our account, if we have a key."""
+        return self.transactions.address if self.transactions else None
+
+
+@contextlib.contextmanager
+def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[Node]:
+    """Everything a daemon needs, released at the end. Waits for an RPC endpoint that does not answer yet.
+
+    Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, WrongChain.
+    """
+    configure_logging(settings.log_format, settings.log_level)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(exclusive(settings.data_dir / "lock", f"data directory {settings.data_dir}"))
+        account = None
+        if key:
+            account = load_account(settings)
+            # SAFETY: two nodes with one key would spend each other's nonces, whatever their data directories.
+            stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
+        deployment = Deployment.load(settings.deployment_file)
+        metrics = Metrics()
+        database = Database(settings.data_dir / "node.sqlite3")
+        stack.callback(database.close)
+        limits = settings.limits
+        store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
+        fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
+        problems: dict[str, str] = {"start": "still starting"}
+        server = ArtifactServer(
+            store,
+            settings.host,
+            settings.port,
+            readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
+            registry=metrics.registry,
+        )
+        stack.enter_context(server)
+        stop = threading.Event()
+        with _stop_on_signals(stop):
+            client = _patiently(stop, problems, lambda: _client(settings, deployment))
+            _patiently(stop, problems, lambda: database.bind(client.identity()))
+            transactions = None
+            if account is not None:
+                transactions = TransactionManager(
+                    client.web3,
+                    account,
+                    database,
+                    chain_id=settings.chain_id,
+                    decode=error_decoder(),
+                    fees=settings.fees.policy(),
+                    poll_s=min(settings.poll_s, 0.5),
+                    replace_after_s=settings.fees.replace_after_s,
+                    metrics=metrics,
+                )
+            del problems["start"]
+            node = Node(
+                settings,
+                role,
+                metrics,
+                database,
+                store,
+                fetcher,
+                server,
+                client,
+                transactions,
+                stop,
+                problems,
+            )
+            _log.info(
+                "node.open", role=role, address=node.address, artifacts=server.uri, chain=settings.chain_id
+            )
+            yield node
+            _log.info("node.closed", role=role)
+
+
+class Service:
+    """Calls ``tick`` every ``poll_s`` seconds until the node is told to stop."""
+
+    def __init__(self, node: Node, tick: Callable[[], None]) -> None:
+        self._node = node
+        self._tick = tick
+        self._failures = 0
+        self._recovered = False
+
+    def run(self) -> None:
+        """Returns when SIGTERM or SIGINT came, or ``node.stop`` was set; an act that was begun is finished."""
+        while not self._node.stop.is_set():
+            self._node.stop.wait(self.round())
+
+    def round(self) -> float:
+        """One round. Returns the seconds to wait before the next one; never raises an Exception."""
+        problems, metrics = self._node.problems, self._node.metrics
+        try:
+            if not self._recovered and self._node.transactions is not None:
+                self._node.transactions.settle()
+            self._recovered = True
+            self._tick()
+        except Unavailable as error:
+            problems["chain" if isinstance(error, RpcUnavailable) else "data"] = str(error)
+            metrics.up.set(0 if isinstance(error, RpcUnavailable) else 1)
+            result = "unavailable"
+            _log.warning("tick.unavailable", reason=str(error), failures=self._failures + 1)
+        except AssayError as error:
+            problems["tick"] = f"{type(error).__name__}: {error}"
+            result = "error"
+            _log.error("tick.error", error=type(error).__name__, reason=str(error))
+        except Exception as error:
+            # NOTE: a bug in one round must not stop a defence whose clock is running; it is loud, and tried again.
+            problems["tick"] = f"{type(error).__name__}: {error}"
+            result = "bug"
+            _log.exception("tick.bug")
+        else:
+            for topic in ("chain", "data", "tick"):
+                problems.pop(topic, None)
+            metrics.up.set(1)
+            metrics.ticks.labels("ok").inc()
+            self._failures = 0
+            return self._node.settings.poll_s
+        metrics.ticks.labels(result).inc()
+        self._failures += 1
+        return min(self._node.settings.poll_s * 2 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
+
+
+def _client(settings: Settings, deployment: Deployment) -> ChainClient:
+    limits = settings.limits
+    web3 = connect(
+        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
+    )
+    client = ChainClient(web3, deployment, confirmations=settings.confirmations, log_range=limits.log_range)
+    client.verify()
+    return client
+
+
+def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[], T]) -> T:
+    """Try until the chain answers or we are told to stop (then the last error is raised)."""
+    wait = 0.5
+    while True:
+        try:
+            return act()
+        except RpcUnavailable as error:
+            problems["start"] = str(error)
+            _log.warning("node.waiting_for_chain", reason=str(error))
+            if stop.wait(wait):
+                raise
+            wait = min(wait * 2, MAX_BACKOFF_S)
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set ``stop``; the next one acts as if we were not here. Only the main thread can do this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+        _log.info("node.stopping", signal=signal.Signals(number).name)
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
