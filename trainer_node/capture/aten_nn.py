@@ -259,11 +259,20 @@ def _sum(c: Context, x: Ref, dim: int) -> Ref:
 
 
 def _one_hot(c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int) -> Ref:
-    """[N, C] bool: which class is each example's. A comparison instead of a gather: no target can be out of range."""
+    """[N, C] bool: which class is each example's. A comparison instead of a gather.
+
+    NOTE: a target that is no class would count as a loss of 0 where PyTorch raises, so the data set is checked here.
+    """
     if weight is not None or reduction not in (_MEAN, _SUM) or logp.rank != 2 or 0 <= ignore < logp.shape[1]:
         raise Unsupported(
             "a cross-entropy with class weights, reduction='none', an ignored class or more than [N, C] scores",
             "reshape the scores to [N, C] and use the default options",
+        )
+    classes = c.b.chosen_from(target)
+    if classes is not None and (classes.min() < 0 or classes.max() >= logp.shape[1]):
+        raise Unsupported(
+            f"targets from {classes.min()} to {classes.max()} for {logp.shape[1]} scores",
+            "number the classes from 0 and give the model a score for each",
         )
     column = c.b.op("reshape", target, shape=(target.shape[0], 1))
     return c.b.op("eq", column, c.b.op("arange", n=logp.shape[1]))
@@ -273,7 +282,6 @@ def _one_hot(c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: 
 def nll_loss(
     c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int
 ) -> tuple[Ref, Ref]:
-    """NOTE: every target must be a class; `capture` checks the data set for it."""
     chosen = c.b.op("where", _one_hot(c, logp, target, weight, reduction, ignore), logp, c.b.full(0.0))
     loss = c.b.op("neg", c.b.op("sum", chosen, dims=(0, 1), keepdim=0))
     n = c.b.full(logp.shape[0])

@@ -172,6 +172,13 @@ class Builder:
             return None
         return np.uint32(node.attrs["bits"]).view(np.float32)
 
+    def chosen_from(self, ref: Ref) -> Array | None:
+        """The constant whose rows this value is, if it is a batch of one."""
+        node = self._made_by(ref, "take")
+        if node is None or node.inputs[0].kind != Kind.CONSTANT:
+            return None
+        return self._constants[node.inputs[0].index][1]
+
     def _made_by(self, ref: Ref, name: str) -> _Node | None:
         if ref.kind != Kind.NODE or self._nodes[ref.index].name != name:
             return None

@@ -87,8 +87,11 @@ def type_of(value: Any) -> TensorType | None:
         raise Unsupported(str(error), "reshape the tensor to fewer dimensions") from error
 
 
-def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder) -> list[Ref]:
-    """Append the graph's nodes to the builder; gives its outputs. Raises Unsupported, naming module and operator."""
+def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder) -> list[Any]:
+    """Append the graph's nodes to the builder; gives its outputs, each a Ref or None.
+
+    Raises Unsupported, naming module path, ATen operator and remedy.
+    """
     values: dict[torch.fx.Node, Any] = {}
     remaining = iter(inputs)
     for node in graph.graph.nodes:

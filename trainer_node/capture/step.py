@@ -57,6 +57,7 @@ def capture(
         [
             Parameter(name, slots[name], parameters[name], gradient)
             for name, gradient in zip(slots, gradients, strict=True)
+            if gradient is not None  # as PyTorch's optimizers: no gradient, no update, no weight decay
         ],
         len(order),
     )

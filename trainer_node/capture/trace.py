@@ -32,8 +32,8 @@ Loss = Callable[..., Any]
 class Traced:
     """The graph takes the tensors of `parameters`, `buffers` and the batch, in that order.
 
-    It gives: loss, a gradient for each parameter, the new value of each buffer, the metrics in order of
-    `metric_names`.
+    It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the new value of each
+    buffer, the metrics in order of `metric_names`.
     """
 
     graph: torch.fx.GraphModule
@@ -57,7 +57,7 @@ def trace(
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
     metric_names: list[str] = []
 
-    def step(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
         names = [*parameters, *frozen, *buffers]
         given = dict(zip(names, tensors[: len(names)], strict=True))
         trained = [given[name].requires_grad_() for name in parameters]
@@ -66,7 +66,7 @@ def trace(
         x, *targets = tensors[len(names) :]
         value, metrics = _split(loss(functional_call(module, state, (x,)), *targets))
         metric_names[:] = list(metrics)
-        gradients = torch.autograd.grad(value, trained, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(value, trained, allow_unused=True)
         return [
             value.detach(),
             *gradients,
