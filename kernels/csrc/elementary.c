@@ -81,17 +81,15 @@ static inline float log_f32(float x) {
     // 2 atanh(s) = f - (f^2/2 - s (f^2/2 + z p)): the large term, f, is exact.
     const double half = 0.5 * f * f;
     const double y = kd * LN2_HI - ((half - (s * (half + z * p) + kd * LN2_LO)) - f);
-    float result = (float)y;
-    // The five inputs whose logarithm is so near a midpoint of two floats that y falls on its other side.
-    const int32_t input_bits = bits_of(x);
-    result = input_bits == 0x3C413D3A ? -0x1.1c2b1ep+2f : result;
-    result = input_bits == 0x41178FEB ? 0x1.1fcbcep+1f : result;
-    result = input_bits == 0x4C5D65A5 ? 0x1.1e0696p+4f : result;
-    result = input_bits == 0x65D890D3 ? 0x1.a9a3f2p+5f : result;
-    result = input_bits == 0x6F31A8EC ? 0x1.08b512p+6f : result;
+    // The five inputs whose logarithm is so near a midpoint of two floats that y falls on its other side: the
+    // result is the float before or after. (Sums of comparisons, not branches, so that the loop vectorises.)
+    const int32_t of = bits_of(x);
+    const int32_t nudge = (of == 0x4C5D65A5) + (of == 0x65D890D3) + (of == 0x6F31A8EC) - (of == 0x3C413D3A) -
+                          (of == 0x41178FEB);
+    float result = f32_of(bits_of((float)y) + nudge);
     result = x == __builtin_inff() ? x : result;
     result = x == 0 ? -__builtin_inff() : result;
-    return x < 0 || x != x ? __builtin_nanf("") : result;
+    return x >= 0 ? result : __builtin_nanf("");
 }
 
 #define MAP(name, function)                                                                                  \

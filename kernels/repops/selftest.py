@@ -70,7 +70,7 @@ class Source:
 
     def f32(self, shape: Shape) -> Array:
         n = int(np.prod(shape, dtype=np.int64))
-        bits = np.frombuffer(self.bytes(4 * n), dtype="<u4").astype(np.uint32)
+        bits: Array = np.frombuffer(self.bytes(4 * n), dtype="<u4").astype(np.uint32)
         style = self.below(5)
         if style == 0:  # between 2^-7 and 2, as in a network
             bits = (bits & 0x83FFFFFF) + np.uint32(0x3C000000)

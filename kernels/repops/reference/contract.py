@@ -26,13 +26,13 @@ def contract(shape: Shape, length: int, tap: Callable[[int], tuple[Any, Any]]) -
 
     Within a chunk a chain of fma from -0; chunk totals are added in ascending order. No taps at all gives -0.
     """
-    total: Any = np.full(shape, MINUS_ZERO)
+    total: Array = np.full(shape, MINUS_ZERO)
     for start in range(0, length, CHUNK):
         acc = np.full(shape, MINUS_ZERO)
         for k in range(start, min(start + CHUNK, length)):
             acc = fma(*tap(k), acc)
-        total = total + acc  # NOTE: -0 + chunk_0 is chunk_0 exactly
-    return np.asarray(total)
+        np.add(total, acc, out=total)  # NOTE: -0 + chunk_0 is chunk_0 exactly
+    return total
 
 
 def bmm(a: Array, b: Array) -> Array:

@@ -30,12 +30,13 @@ def _block_reduce(rows: Array, combine: Callable[[Array, Array], Array], identit
     while True:
         n = rows.shape[-1]
         blocks = max(1, -(-n // BLOCK))
-        padded = np.full((*rows.shape[:-1], blocks * BLOCK), identity, dtype=np.float32)
+        steps = BLOCK // LANES if blocks > 1 else -(-n // LANES)  # all further steps would add identities
+        padded = np.full((*rows.shape[:-1], blocks * steps * LANES), identity, dtype=np.float32)
         padded[..., :n] = rows
-        blocked = padded.reshape(*rows.shape[:-1], blocks, BLOCK // LANES, LANES)
+        blocked = padded.reshape(*rows.shape[:-1], blocks, steps, LANES)
 
         lanes = np.full((*rows.shape[:-1], blocks, LANES), identity, dtype=np.float32)
-        for i in range(BLOCK // LANES):
+        for i in range(steps):
             lanes = combine(lanes, blocked[..., i, :])
         for half in (16, 8, 4, 2, 1):
             lanes = combine(lanes[..., :half], lanes[..., half:])

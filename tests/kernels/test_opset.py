@@ -1,0 +1,130 @@
+"""The table: stable ids, and clear refusals."""
+
+import pytest
+from repops.opset import (
+    BOOL,
+    BY_ID,
+    BY_NAME,
+    F32,
+    I64,
+    OPS,
+    ArityError,
+    AttrError,
+    DtypeError,
+    OpError,
+    ShapeError,
+    UnknownOpError,
+    lookup,
+)
+from repops.reference import IMPLEMENTATION
+from repops.selftest import MAKERS
+
+WINDOW = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
+
+
+def test_each_row_is_unique_and_implemented():
+    assert len(BY_ID) == len(BY_NAME) == len(OPS)
+    assert set(IMPLEMENTATION) == set(MAKERS) == set(BY_NAME)
+    assert all(0 < op.id < 1 << 16 for op in OPS)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attrs", "outputs"),
+    [
+        ("add", [(F32, (3, 1)), (F32, (2, 1, 4))], {}, [(F32, (2, 3, 4))]),
+        ("lt", [(I64, ()), (I64, (0,))], {}, [(BOOL, (0,))]),
+        ("sum", [(F32, (2, 3, 4))], {"dims": [0, 2], "keepdim": 1}, [(F32, (1, 3, 1))]),
+        ("argmax", [(F32, (2, 3))], {"dim": 1, "keepdim": 0}, [(I64, (2,))]),
+        ("bmm", [(F32, (5, 2, 3)), (F32, (5, 3, 4))], {}, [(F32, (5, 2, 4))]),
+        ("take", [(BOOL, (9, 2)), (I64, (3, 4))], {}, [(BOOL, (3, 4, 2))]),
+        ("slice", [(F32, (10,))], {"dim": 0, "start": 1, "stop": 10, "step": 4}, [(F32, (3,))]),
+        ("cat", [(F32, (2, 3)), (F32, (0, 3))], {"dim": 0}, [(F32, (2, 3))]),
+        ("full", [], {"shape": (), "dtype": I64, "bits": 2**64 - 1}, [(I64, ())]),
+        (
+            "max_pool2d",
+            [(F32, (1, 2, 5, 5))],
+            {"kernel": (2, 2), **WINDOW, "stride": (2, 2)},
+            [(F32, (1, 2, 2, 2)), (I64, (1, 2, 2, 2))],
+        ),
+    ],
+)
+def test_infers_outputs(name, inputs, attrs, outputs):
+    assert lookup(name).infer(inputs, attrs) == outputs
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "inputs", "attrs"),
+    [
+        (ArityError, "add", [(F32, ())], {}),
+        (ArityError, "cat", [], {"dim": 0}),
+        (DtypeError, "add", [(F32, ()), (I64, ())], {}),
+        (DtypeError, "exp", [(I64, ())], {}),
+        (DtypeError, "neg", [(BOOL, ())], {}),
+        (DtypeError, "add", [(0, ()), (0, ())], {}),
+        (ShapeError, "add", [(F32, (2,)), (F32, (3,))], {}),
+        (ShapeError, "neg", [(F32, (1,) * 9)], {}),
+        (ShapeError, "neg", [(F32, (1 << 20, 1 << 20))], {}),
+        (ShapeError, "neg", [(F32, (0, 1 << 40))], {}),
+        (ShapeError, "neg", [(F32, (-1,))], {}),
+        (ShapeError, "add", [(F32, (1 << 20, 1)), (F32, (1, 1 << 20))], {}),
+        (AttrError, "neg", [(F32, ())], {"dim": 0}),
+        (AttrError, "sum", [(F32, (2,))], {"dims": (0,)}),
+        (AttrError, "sum", [(F32, (2, 2))], {"dims": (1, 0), "keepdim": 0}),
+        (AttrError, "sum", [(F32, (2, 2))], {"dims": (0, 0), "keepdim": 0}),
+        (AttrError, "sum", [(F32, (2,))], {"dims": (1,), "keepdim": 0}),
+        (AttrError, "sum", [(F32, (2,))], {"dims": (0,), "keepdim": 2}),
+        (AttrError, "sum", [(F32, (2,))], {"dims": (-1,), "keepdim": 0}),
+        (AttrError, "sum", [(F32, (2,))], {"dims": 0, "keepdim": 0}),
+        (AttrError, "cast", [(F32, (2,))], {"dtype": 0}),
+        (AttrError, "cast", [(F32, (2,))], {"dtype": "F32"}),
+        (ShapeError, "argmax", [(F32, (2, 0))], {"dim": 1, "keepdim": 0}),
+        (ShapeError, "mm", [(F32, (2, 3)), (F32, (2, 3))], {}),
+        (ShapeError, "conv2d", [(F32, (1, 3, 4, 4)), (F32, (2, 2, 1, 1))], {**WINDOW, "groups": 1}),
+        (ShapeError, "conv2d", [(F32, (1, 3, 4, 4)), (F32, (2, 3, 5, 1))], {**WINDOW, "groups": 1}),
+        (ShapeError, "conv2d", [(F32, (1, 3, 4, 4)), (F32, (2, 3, 0, 1))], {**WINDOW, "groups": 1}),
+        (ShapeError, "conv2d", [(F32, (1, 3, 4, 4)), (F32, (2, 3, 1, 1))], {**WINDOW, "groups": 0}),
+        (
+            AttrError,
+            "conv2d",
+            [(F32, (1, 3, 4, 4)), (F32, (2, 3, 1, 1))],
+            {**WINDOW, "stride": (0, 1), "groups": 1},
+        ),
+        (
+            ShapeError,
+            "conv2d_input_grad",
+            [(F32, (1, 2, 4, 4)), (F32, (2, 3, 1, 1))],
+            {**WINDOW, "groups": 1, "input_hw": (5, 4)},
+        ),
+        (
+            ShapeError,
+            "conv2d_weight_grad",
+            [(F32, (1, 2, 4, 4)), (F32, (1, 3, 4, 4))],
+            {**WINDOW, "groups": 1, "kernel_hw": (2, 1)},
+        ),
+        (ShapeError, "take", [(F32, ()), (I64, (2,))], {}),
+        (DtypeError, "take", [(F32, (2,)), (F32, (2,))], {}),
+        (ShapeError, "scatter_add", [(F32, (2, 3)), (I64, (4,)), (F32, (4, 2))], {}),
+        (ShapeError, "reshape", [(F32, (2, 3))], {"shape": (5,)}),
+        (AttrError, "permute", [(F32, (2, 3))], {"dims": (0, 0)}),
+        (ShapeError, "expand", [(F32, (2, 3))], {"shape": (3,)}),
+        (ShapeError, "expand", [(F32, (2, 3))], {"shape": (1, 3)}),
+        (AttrError, "slice", [(F32, (4,))], {"dim": 0, "start": 0, "stop": 5, "step": 1}),
+        (AttrError, "slice", [(F32, (4,))], {"dim": 0, "start": 3, "stop": 2, "step": 1}),
+        (AttrError, "slice", [(F32, (4,))], {"dim": 0, "start": 0, "stop": 2, "step": 0}),
+        (ShapeError, "cat", [(F32, (2, 3)), (F32, (2, 4))], {"dim": 0}),
+        (DtypeError, "cat", [(F32, (2,)), (I64, (2,))], {"dim": 0}),
+        (AttrError, "full", [], {"shape": (), "dtype": F32, "bits": 1 << 32}),
+        (AttrError, "full", [], {"shape": (), "dtype": BOOL, "bits": 2}),
+        (AttrError, "full", [], {"shape": (), "dtype": F32, "bits": 1.0}),
+        (ShapeError, "arange", [], {"n": 1 << 40}),
+    ],
+)
+def test_refuses_what_does_not_fit(error, name, inputs, attrs):
+    with pytest.raises(error) as caught:
+        lookup(name).infer(inputs, attrs)
+    assert isinstance(caught.value, OpError)
+
+
+def test_refuses_unknown_names():
+    with pytest.raises(UnknownOpError):
+        lookup("softmax")
