@@ -110,6 +110,7 @@ class Job:
     terms: JobTerms
     client: str
     reward: int
+    posted: int
     commit_end: int
     reveal_end: int
     challenge_end: int
@@ -176,7 +177,7 @@ class Book:
         job_id = len(self.jobs) + 1
         commit_end = now + terms.train_period
         reveal_end = commit_end + terms.reveal_period
-        job = Job(terms, sender, value, commit_end, reveal_end, reveal_end + terms.challenge_period)
+        job = Job(terms, sender, value, now, commit_end, reveal_end, reveal_end + terms.challenge_period)
         self.jobs[job_id] = job
         return job_id
 

@@ -43,9 +43,7 @@ class Graph:
     def trees(self) -> dict[Tag, Tree]:
         rows = [digest(Tag.SLOT, n.to_bytes(4, "big"), bytes([o])) for n, o in self.slots]
         return {
-            Tag.STRUCTURE_TREE: Tree(
-                Tag.STRUCTURE_TREE, [digest(Tag.STRUCTURE, s) for s in self.structures]
-            ),
+            Tag.STRUCTURE_TREE: Tree(Tag.STRUCTURE_TREE, [digest(Tag.STRUCTURE, s) for s in self.structures]),
             Tag.SLOT_TREE: Tree(Tag.SLOT_TREE, rows),
             Tag.CONSTANT_TREE: Tree(Tag.CONSTANT_TREE, self.constants),
             Tag.INITIAL_TREE: Tree(Tag.INITIAL_TREE, self.initial),
@@ -230,7 +228,7 @@ class Run:
     def _bend(self, record: Record, lie: Lie) -> Record:
         structure, inputs, outputs, log = record.structure, record.inputs, record.outputs, record.log
         match lie.kind:
-            case "output":
+            case "output" if outputs:
                 outputs = _put(outputs, lie)
             case "input" if inputs:
                 inputs = _put(inputs, lie)
@@ -303,7 +301,7 @@ class Run:
 
     # --- as an artifact server -----------------------------------------------------------------------------------
 
-    def serve(self, tag: Tag, root: bytes, leaves: int) -> Tree | None:
+    def serve(self, tag: Tag, root: bytes, _leaves: int) -> Tree | None:
         trees = [*self._run_trees.values(), *(self._tree_of(s) for s in range(1, self.graph.steps + 1))]
         return next((tree for tree in trees if (tree.tag, tree.root) == (tag, root)), None)
 

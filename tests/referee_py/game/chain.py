@@ -1,0 +1,170 @@
+"""The real contracts on a local anvil, over raw JSON-RPC batches: fast enough for thousands of games.
+
+Blocks are mined by hand. In one block many games make a move each, all at one instant: the games share nothing but
+the clock and the burned ether, so their order in the block does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from eth_abi import decode, encode
+from eth_utils.crypto import keccak
+
+import referee_py
+
+ABI_DIR = Path(referee_py.__file__).parent / "abi"
+GAS = hex(15_000_000)
+ANVIL_OPTIONS = (
+    "--no-mining",
+    "--auto-impersonate",
+    "--gas-limit",
+    "100000000000",
+    "--gas-price",
+    "0",
+    "--block-base-fee-per-gas",
+    "0",
+    "--prune-history",
+)
+
+Request = tuple[str, list[Any]]
+
+
+def available() -> bool:
+    return all((ABI_DIR / f"{name}.json").exists() for name in ("Jobs", "Referee", "VerifierRegistry"))
+
+
+def _type(item: dict[str, Any]) -> str:
+    if not item["type"].startswith("tuple"):
+        return str(item["type"])
+    inner = ",".join(_type(part) for part in item["components"])
+    return f"({inner}){item['type'].removeprefix('tuple')}"
+
+
+class Contract:
+    """Encodes calls of a contract from its ABI, and knows the names of its errors."""
+
+    def __init__(self, name: str) -> None:
+        artifact = json.loads((ABI_DIR / f"{name}.json").read_text())
+        self.bytecode = artifact["bytecode"].removeprefix("0x")
+        self.address = ""
+        self.functions: dict[str, tuple[bytes, list[str], list[str]]] = {}
+        self.errors: dict[str, str] = {}
+        self.constructor: list[str] = []
+        for item in artifact["abi"]:
+            inputs = [_type(part) for part in item.get("inputs", ())]
+            selector = keccak(text=f"{item.get('name')}({','.join(inputs)})")
+            match item["type"]:
+                case "function":
+                    outputs = [_type(part) for part in item["outputs"]]
+                    self.functions[item["name"]] = (selector[:4], inputs, outputs)
+                case "error":
+                    self.errors["0x" + selector[:4].hex()] = item["name"]
+                case "constructor":
+                    self.constructor = inputs
+
+    def calldata(self, function: str, *arguments: object) -> bytes:
+        selector, inputs, _ = self.functions[function]
+        return selector + encode(inputs, arguments)
+
+    def decode(self, function: str, data: str) -> Any:
+        values = decode(self.functions[function][2], bytes.fromhex(data[2:]))
+        return values[0] if len(values) == 1 else values
+
+
+@dataclass
+class Transaction:
+    """One call to be mined. ``hash`` is set once it is sent."""
+
+    sender: str
+    to: str
+    data: bytes
+    value: int = 0
+    hash: str = ""
+
+    def wire(self) -> dict[str, str]:
+        call = {"from": self.sender, "data": "0x" + self.data.hex(), "value": hex(self.value), "gas": GAS}
+        return {**call, "to": self.to} if self.to else call
+
+
+class Chain:
+    """anvil with the three contracts deployed."""
+
+    def __init__(self, url: str, min_stake: int, verifiers: Sequence[str]) -> None:
+        self._http = httpx.Client(base_url=url, timeout=60)
+        self.jobs, self.referee, self.registry = map(Contract, ("Jobs", "Referee", "VerifierRegistry"))
+        self.errors = {**self.jobs.errors, **self.referee.errors}
+        self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
+        deployer = "0x" + "d0" * 20
+        self.fund([deployer, *verifiers])
+        self._deploy(deployer, self.registry, 1, 1)
+        self._deploy(deployer, self.referee)
+        self._deploy(deployer, self.jobs, self.registry.address, min_stake, 1)
+        register = self.registry.calldata("register", "http://verifier")
+        self.mine([Transaction(v, self.registry.address, register, 1) for v in verifiers], self.now + 1)
+
+    def batch(self, requests: Sequence[Request]) -> list[Any]:
+        """Results in the order of the requests; an error comes back as the JSON-RPC error object."""
+        if not requests:
+            return []
+        body = [
+            {"jsonrpc": "2.0", "id": k, "method": method, "params": params}
+            for k, (method, params) in enumerate(requests)
+        ]
+        answers = sorted(self._http.post("/", json=body).json(), key=lambda answer: answer["id"])
+        return [answer.get("result", answer.get("error")) for answer in answers]
+
+    def fund(self, accounts: Sequence[str]) -> None:
+        self.batch([("anvil_setBalance", [account, hex(10**24)]) for account in accounts])
+
+    def mine(self, transactions: Sequence[Transaction], now: int) -> list[bool]:
+        """One block at ``now``; says of each transaction whether it was accepted."""
+        hashes = self.batch([("eth_sendTransaction", [t.wire()]) for t in transactions])
+        self.batch([("evm_mine", [{"timestamp": now}])])
+        self.now = now
+        receipts = self.batch([("eth_getBlockReceipts", ["latest"])])[0]
+        status = {receipt["transactionHash"]: receipt["status"] == "0x1" for receipt in receipts}
+        self.receipts = {receipt["transactionHash"]: receipt for receipt in receipts}
+        for transaction, tx_hash in zip(transactions, hashes, strict=True):
+            assert isinstance(tx_hash, str), tx_hash
+            transaction.hash = tx_hash
+        return [status[transaction.hash] for transaction in transactions]
+
+    def refusals(self, transactions: Sequence[Transaction], now: int) -> list[str | None]:
+        """The name of the error each transaction would meet in a block at ``now``; None if it is accepted."""
+        requests: list[Request] = [
+            ("eth_call", [t.wire(), "latest", {}, {"time": hex(now)}]) for t in transactions
+        ]
+        return [self._error(answer) for answer in self.batch(requests)]
+
+    def _error(self, answer: Any) -> str | None:
+        if isinstance(answer, str):
+            return None
+        data = answer.get("data") or ""
+        name = self.errors.get(data[:10], f"unknown {data[:10]} {answer.get('message')}")
+        return "ECDSAInvalidSignature" if name.startswith("ECDSAInvalidSignature") else name
+
+    def read(self, contract: Contract, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[str]:
+        """Raw results of views at the latest block."""
+        requests: list[Request] = []
+        for function, arguments in calls:
+            data = "0x" + contract.calldata(function, *arguments).hex()
+            requests.append(("eth_call", [{"to": contract.address, "data": data}, "latest"]))
+        return self.batch(requests)
+
+    def _deploy(self, sender: str, contract: Contract, *arguments: object) -> None:
+        code = bytes.fromhex(contract.bytecode) + encode(contract.constructor, arguments)
+        transaction = Transaction(sender, "", code)
+        (accepted,) = self.mine([transaction], self.now + 1)
+        assert accepted, "the contract cannot be deployed"
+        contract.address = self.receipts[transaction.hash]["contractAddress"]
+
+
+def words(data: str) -> list[int]:
+    """The 32-byte words of a static result."""
+    return [int(data[i : i + 64], 16) for i in range(2, len(data), 64)]

@@ -1,0 +1,537 @@
+"""Random games, played by Python (`Book`) and by the contracts at once, move by move.
+
+A cohort of games runs side by side: in each round every game makes one move (sensible, spoiled or senseless) in the
+same block. After each round both must agree: accepted or refused and by which error, and the whole state after it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+
+from referee_py.attestation import Verdict, sign
+from referee_py.commit import Record
+from referee_py.game import clock
+from referee_py.game.book import BURNED, Book, Claim, Job, JobPhase, JobTerms, Match, commitment
+from referee_py.game.refusals import Refusal
+from referee_py.game.rules import apply
+from referee_py.game.solver import plan
+from referee_py.game.state import Attest, Expire, Move, OpenRecord, Phase, Timeout
+from referee_py.game.view import ChainLog, LoggedView
+
+from .chain import Chain, Transaction, words
+from .play import VERIFIER_KEYS, VERIFIERS
+from .synthetic import Run, random_graph, random_lie, value
+
+MIN_STAKE = 100
+FORGED_VERIFIER_KEY = bytes([9]) * 32
+
+
+@dataclass
+class Tally:
+    """What was played, and where the two disagreed."""
+
+    games: int = 0
+    moves: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Action:
+    """One transaction: the same call for the chain and for the book."""
+
+    name: str
+    transaction: Transaction
+    apply: Callable[[int], object]
+    moves: tuple[Move, ...] = ()
+    match: Match | None = None
+    refusal: str | None = None
+
+
+@dataclass
+class Party:
+    address: str
+    run: Run
+    serves: bool
+    salt: bytes
+    concede: bool
+
+
+class Game:
+    """One job with its parties, and the next random move in it."""
+
+    def __init__(self, chain: Chain, book: Book, seed: object) -> None:
+        self.rng = rng = Random(repr(seed))
+        self.chain, self.book = chain, book
+        self.graph = random_graph(rng)
+        claims = rng.randint(2, 4)
+        self.client, self.stranger = (_address(seed, name) for name in ("client", "stranger"))
+        self.parties = [self._party(_address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
+        self.logs: dict[int, ChainLog] = {}
+        count = rng.randint(1, 3)
+        self.terms = JobTerms(
+            program=self.graph.header,
+            slots=rng.randint(1, claims),
+            stake=rng.randint(MIN_STAKE, 10**6),
+            train_period=rng.randint(5, 40),
+            reveal_period=rng.randint(5, 40),
+            challenge_period=rng.randint(5, 40),
+            clock=rng.choice((2, 20, 60, 200, 200)),
+            verdict_period=rng.randint(2, 60),
+            threshold=rng.randint(1, count),
+            verifiers=VERIFIERS[:count],
+        )
+        self.reward = rng.randint(0, 10**6)
+        self.job_id = 0
+
+    def _party(self, address: str, *, honest: bool) -> Party:
+        rng = self.rng
+        lies = () if honest else tuple(random_lie(rng, self.graph) for _ in range(rng.choice((1, 1, 2, 3))))
+        return Party(
+            address, Run(self.graph, lies), rng.random() < 0.5, rng.randbytes(32), rng.random() < 0.7
+        )
+
+    @property
+    def accounts(self) -> list[str]:
+        return [self.client, self.stranger, *(party.address for party in self.parties)]
+
+    @property
+    def job(self) -> Job:
+        return self.book.jobs[self.job_id]
+
+    @property
+    def matches(self) -> list[Match]:
+        return [match for match in self.book.matches.values() if match.job_id == self.job_id]
+
+    def post(self) -> Transaction:
+        terms, program = self.terms, self.graph.header
+        encoded_program = [getattr(program, f.name) for f in fields(program)]
+        wire = (
+            (*encoded_program[:-1], list(program.strides)),
+            value("file"),
+            "http://client",
+            self.chain.referee.address,
+            terms.slots,
+            terms.stake,
+            terms.train_period,
+            terms.reveal_period,
+            terms.challenge_period,
+            terms.clock,
+            terms.verdict_period,
+            terms.threshold,
+            list(terms.verifiers),
+        )
+        data = self.chain.jobs.calldata("post", wire)
+        return Transaction(self.client, self.chain.jobs.address, data, self.reward)
+
+    # --- the next move ------------------------------------------------------------------------------------------------
+
+    def instants(self, now: int) -> list[int]:
+        """Instants at which something changes, and their neighbours: where a clock can be wrong by one."""
+        job = self.job
+        found = [job.commit_end, job.reveal_end, job.challenge_end]
+        for match in self.matches:
+            state = match.state
+            found += [clock.deadline(state, side) for side in (0, 1) if clock.owing(state) >> side & 1]
+            if state.phase is Phase.VERDICT:
+                found.append(state.tick + match.terms.verdict_period)
+        return [at for instant in found for at in (instant - 1, instant, instant + 1) if at > now]
+
+    def act(self, now: int) -> Action | None:
+        """The next move, or None to sit this round out."""
+        running = [match for match in self.matches if match.state.phase is not Phase.DONE]
+        if running and self.rng.random() < 0.9:
+            return self._match_action(self.rng.choice(running), now)
+        if self.matches and self.rng.random() < 0.03:
+            return self._match_action(self.rng.choice(self.matches), now)
+        return self._job_action(now)
+
+    def _job_action(self, now: int) -> Action | None:
+        rng, sensible = self.rng, self._sensible(now)
+        if rng.random() < 0.1:
+            name = rng.choice(("join", "commit", "reveal", "challenge", "finalize", "withdraw"))
+            party = rng.choice(self.parties)
+        elif sensible:
+            name, party = rng.choice(sensible)
+        else:
+            return None
+        sender = party.address if rng.random() < 0.95 else rng.choice(self.accounts)
+        return getattr(self, f"_{name}")(party, sender)  # type: ignore[no-any-return]
+
+    def _sensible(self, now: int) -> list[tuple[str, Party]]:
+        """Moves of the job that fit its phase."""
+        job, parties = self.job, self.parties
+        trainers = {trainer.owner: trainer for trainer in job.trainers}
+        claimed = {claim.owner for claim in job.claims}
+        match job.phase(now):
+            case JobPhase.TRAINING:
+                free = len(trainers) < self.terms.slots
+                joining = [("join", p) for p in parties if free and p.address not in trainers]
+                owing = [p for p in parties if p.address in trainers]
+                return joining + [("commit", p) for p in owing if not any(trainers[p.address].commitment)]
+            case JobPhase.REVEAL:
+                committed = [
+                    p for p in parties if p.address in trainers and any(trainers[p.address].commitment)
+                ]
+                return [("reveal", p) for p in committed if not trainers[p.address].revealed]
+            case JobPhase.CHALLENGE:
+                return [("challenge", p) for p in parties if p.address not in claimed]
+            case JobPhase.CLOSING:
+                return [] if job.open_matches else [("finalize", parties[0])]
+        return [("withdraw", p) for p in parties if self.book.credits.get(p.address)]
+
+    def _job_call(
+        self,
+        name: str,
+        sender: str,
+        arguments: tuple[Any, ...],
+        apply: Callable[..., object],
+        *,
+        stake: bool = False,
+    ) -> Action:
+        """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a stake."""
+        data = self.chain.jobs.calldata(name, *arguments)
+        if not stake:
+            transaction = Transaction(sender, self.chain.jobs.address, data)
+            return Action(f"jobs.{name}", transaction, lambda now: apply(sender, now))
+        paid = self.terms.stake
+        if self.rng.random() < 0.04:
+            paid += self.rng.choice((-1, 1))
+        transaction = Transaction(sender, self.chain.jobs.address, data, paid)
+        return Action(f"jobs.{name}", transaction, lambda now: apply(sender, paid, now))
+
+    def _join(self, _: Party, sender: str) -> Action:
+        return self._job_call(
+            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=True
+        )
+
+    def _commit(self, party: Party, sender: str) -> Action:
+        book, run = self.book, party.run
+        where = (book.chain_id, book.address, self.job_id, party.address)
+        hashed = commitment(*where, run.root, run.last, party.salt)
+        if self.rng.random() < 0.05:
+            hashed = self.rng.choice((bytes(32), value("commitment")))
+        arguments = (self.job_id, hashed)
+        return self._job_call("commit", sender, arguments, partial(book.commit, *arguments))
+
+    def _reveal(self, party: Party, sender: str) -> Action:
+        claim, wire = self._claim(party)
+        salt = party.salt if self.rng.random() < 0.95 else value("salt")
+        apply = partial(self.book.reveal, self.job_id, claim, salt)
+        return self._job_call("reveal", sender, (self.job_id, wire, salt), apply)
+
+    def _challenge(self, party: Party, sender: str) -> Action:
+        claim, wire = self._claim(party)
+        apply = partial(self.book.challenge, self.job_id, claim)
+        return self._job_call("challenge", sender, (self.job_id, wire), apply, stake=True)
+
+    def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:
+        claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))
+        claim = spoil(self.rng, claim) if self.rng.random() < 0.1 else claim
+        return claim, (claim.root, claim.last, list(claim.last_path), "http://party")
+
+    def _finalize(self, _: Party, sender: str) -> Action:
+        return self._job_call(
+            "finalize", sender, (self.job_id,), lambda _, now: self.book.finalize(self.job_id, now)
+        )
+
+    def _withdraw(self, _: Party, sender: str) -> Action:
+        return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
+
+    # --- moves of a match ---------------------------------------------------------------------------------------------
+
+    def _match_action(self, match: Match, now: int) -> Action:
+        rng = self.rng
+        side = rng.randrange(2)
+        sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
+        moves = self._moves(match, side, now)
+        match_id = match.terms.match_id
+        referee = self.chain.referee
+        calls = [referee.calldata(move.function, *move.arguments(match_id)) for move in moves]
+        data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
+        return Action(
+            "+".join(f"referee.{move.function}" for move in moves),
+            Transaction(sender, referee.address, data),
+            lambda at: self.book.play(match_id, moves, sender, at),
+            tuple(moves),
+            match,
+        )
+
+    def _moves(self, match: Match, side: int, now: int) -> list[Move]:
+        rng, roll = self.rng, self.rng.random()
+        if roll < 0.04:
+            return [rng.choice((Timeout(), Expire()))]
+        if match.state.phase is Phase.VERDICT and roll < 0.8:
+            return [self._vote(match)]
+        moves = self._plan(match, side, now)
+        if not moves:
+            record = self._party_of(match, side).run.record(match.state.end, match.state.index)
+            return [OpenRecord(side, record) if record and rng.random() < 0.5 else rng.choice(IDLE)]
+        if rng.random() < 0.4:
+            moves = moves[:1]
+        if rng.random() < 0.3:
+            k = rng.randrange(len(moves))
+            moves = [*moves[:k], spoil(rng, moves[k]), *moves[k + 1 :]]
+        return moves
+
+    def _party_of(self, match: Match, side: int) -> Party:
+        owner = match.terms.players[side]
+        return next((party for party in self.parties if party.address == owner), self.parties[0])
+
+    def _plan(self, match: Match, side: int, now: int) -> list[Move]:
+        me, other = self._party_of(match, side), self._party_of(match, 1 - side)
+        log = self.logs.setdefault(id(match), ChainLog())
+        serve = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
+        return plan(
+            match.state,
+            match.terms,
+            side,
+            may_refine=True,
+            own=me.run,
+            opponent=LoggedView(log, 1 - side, *serve),
+            now=now,
+            concede=me.concede,
+        )
+
+    def _vote(self, match: Match) -> Move:
+        rng, state = self.rng, match.state
+        node = rng.choice(state.node)
+        if rng.random() < 0.5:
+            inputs = self._party_of(match, 0).run.records[state.end][state.index].inputs
+            node = self.graph.truth(state.index, inputs).hash()
+        key = rng.choice((*VERIFIER_KEYS[: len(self.terms.verifiers)], FORGED_VERIFIER_KEY))
+        verdict = Verdict(match.terms.match_id, state.end, state.index, node)
+        signature = sign(verdict, match.terms.chain_id, match.terms.referee, key)
+        vote = Attest(node, signature)
+        return spoil(rng, vote) if rng.random() < 0.1 else vote
+
+    def observe(self, action: Action, before: Any) -> None:
+        """Feed the public log of a match with accepted moves, one by one."""
+        if action.match is None:
+            return
+        log = self.logs.setdefault(id(action.match), ChainLog())
+        state = before
+        for move in action.moves:
+            after = apply(state, action.match.terms, move, action.transaction.sender, self.chain.now)
+            log.observe(state, move, after)
+            state = after
+
+
+IDLE: tuple[Move, ...] = (Timeout(), Expire())
+
+
+def _address(*parts: object) -> str:
+    return str(to_checksum_address(value(*parts)[:20]))
+
+
+def spoil(rng: Random, thing: Any) -> Any:
+    """The same thing with one small part wrong."""
+    match thing:
+        case bool():
+            return not thing
+        case int():
+            return rng.choice([v for v in (thing - 1, thing + 1, thing ^ 1, 0, 255) if 0 <= v < 256])
+        case bytes() if len(thing) == 32:
+            return rng.choice((bytes(32), rng.randbytes(32)))
+        case bytes():
+            at = rng.randrange(len(thing)) if thing else 0
+            return rng.choice((thing[:-1], thing + b"\0", thing[:at] + rng.randbytes(1) + thing[at + 1 :]))
+        case tuple():
+            return _spoil_tuple(rng, thing)
+        case Record():
+            part = rng.choice(("structure", "inputs", "outputs", "log"))
+            spoiled = spoil(rng, getattr(thing, part))
+            return replace(thing, **{part: spoiled[:8] if part == "outputs" else spoiled})
+    assert is_dataclass(thing), thing
+    parts = fields(thing)
+    if not parts:
+        return thing
+    name = rng.choice(parts).name
+    return replace(thing, **{name: spoil(rng, getattr(thing, name))})  # type: ignore[type-var]
+
+
+def _spoil_tuple(rng: Random, things: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not things:
+        return (rng.randbytes(32),)
+    k = rng.randrange(len(things))
+    return rng.choice(
+        (
+            things[:-1],
+            (*things, rng.randbytes(32)),
+            (*things[:k], spoil(rng, things[k]), *things[k + 1 :]),
+            tuple(reversed(things)),
+        )
+    )
+
+
+# --- playing a cohort ---------------------------------------------------------------------------------------------
+
+
+class Cohort:
+    """Games side by side on one chain and in one book."""
+
+    def __init__(self, chain: Chain, seed: object, size: int, tally: Tally, rounds: int) -> None:
+        self.chain, self.tally, self.rounds = chain, tally, rounds
+        self.rng = Random(repr(("cohort", seed)))
+        self.book = Book(31337, chain.jobs.address, to_checksum_address(chain.referee.address))
+        self.games = [Game(chain, self.book, (seed, k)) for k in range(size)]
+        accounts = [account for game in self.games for account in game.accounts]
+        self.tracked = [*accounts, BURNED, *VERIFIERS]
+        chain.fund(accounts)
+        self.held, self.credits = self._balance(), self._credits()
+        self._post()
+
+    def play(self) -> None:
+        """Every game to its end, or to the last round."""
+        for k in range(self.rounds):
+            live = [game for game in self.games if not game.job.ended or self.rng.random() < 0.02]
+            if all(game.job.ended for game in self.games):
+                break
+            self._round(live, self._next_instant(live, hurry=k > self.rounds // 2))
+        self._compare_money()
+        self.tally.games += len(self.games)
+        for game in self.games:
+            self.tally.endings[game.job.ended.name] += 1
+            for match in game.matches:
+                self.tally.reasons[match.state.reason.name] += 1
+
+    def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
+        rng, now = self.rng, self.chain.now
+        roll = rng.random()
+        if roll < (0.35 if hurry else 0.12):
+            near = [at for game in rng.sample(list(live), min(3, len(live))) for at in game.instants(now)]
+            if near:
+                return min(near) if rng.random() < 0.6 else rng.choice(near)
+        return now + (1 if roll < 0.85 else rng.randint(1, 6))
+
+    def _round(self, live: Sequence[Game], now: int) -> None:
+        chosen = [(game, game.act(now)) for game in live]
+        live = [game for game, action in chosen if action]
+        actions = [action for _, action in chosen if action]
+        before = [action.match.state if action.match else None for action in actions]
+        known = set(self.book.matches)
+        for action in actions:
+            try:
+                action.apply(now)
+            except Refusal as refusal:
+                action.refusal = type(refusal).__name__
+        refused = [action for action in actions if action.refusal]
+        names = self.chain.refusals([action.transaction for action in refused], now)
+        for action, name in zip(refused, names, strict=True):
+            assert name == action.refusal, f"{action.name}: chain {name}, Python {action.refusal}\n{action}"
+        accepted = self.chain.mine([action.transaction for action in actions], now)
+        for game, action, state, ok in zip(live, actions, before, accepted, strict=True):
+            self._count(action)
+            assert ok == (action.refusal is None), (
+                f"{action.name}: chain {ok}, Python {action.refusal}\n{action}"
+            )
+            if ok:
+                game.observe(action, state)
+        self._rename([k for k in self.book.matches if k not in known])
+        self._compare(live, actions)
+
+    def _count(self, action: Action) -> None:
+        self.tally.moves += max(len(action.moves), 1)
+        for name in action.name.split("+"):
+            if action.refusal:
+                self.tally.refused[action.refusal] += 1
+                break
+            self.tally.accepted[name] += 1
+
+    def _post(self) -> None:
+        now = self.chain.now + 1
+        posts = [game.post() for game in self.games]
+        assert all(self.chain.mine(posts, now)), "a job cannot be posted"
+        for game, post in zip(self.games, posts, strict=True):
+            logs = self.chain.receipts[post.hash]["logs"]
+            game.job_id = int(logs[-1]["topics"][1], 16)
+        for game in self.games:
+            posted = self.book.post(game.terms, game.client, game.reward, now)
+            self.book.jobs[-game.job_id] = self.book.jobs.pop(posted)
+        self.book.jobs = {-number: job for number, job in self.book.jobs.items()}
+
+    def _rename(self, new: Sequence[int]) -> None:
+        """The chain's ids for the matches that Python has just opened."""
+        jobs = [self.book.matches[k].job_id for k in new]
+        answers = self.chain.read(self.chain.jobs, [("groupsOf", (job_id,)) for job_id in jobs])
+        for number, answer in zip(new, answers, strict=True):
+            groups = self.chain.jobs.decode("groupsOf", answer)
+            first, second = self.book.matches[number].groups
+            assert groups[first][2] == groups[second][2] != 0, "Python opened a match, the chain did not"
+            self.book.rename(number, groups[first][2])
+
+    # --- comparing ----------------------------------------------------------------------------------------------------
+
+    def _compare(self, live: Sequence[Game], actions: Sequence[Action]) -> None:
+        matches = [action.match for action in actions if action.match]
+        jobs = [game for game, action in zip(live, actions, strict=True) if self._touches_job(action)]
+        matches += [m for game in jobs for m in game.matches if m.state.phase is not Phase.DONE]
+        ids = [(match.terms.match_id,) for match in matches]
+        answers = self.chain.read(self.chain.referee, [("getMatch", args) for args in ids])
+        for match, answer in zip(matches, answers, strict=True):
+            assert words(answer) == self._match_words(match), match
+        for view, expect in (("getJob", job_words), ("groupsOf", group_rows), ("claimsOf", claim_rows)):
+            answers = self.chain.read(self.chain.jobs, [(view, (game.job_id,)) for game in jobs])
+            for game, answer in zip(jobs, answers, strict=True):
+                have = words(answer)[2:15] if view == "getJob" else self.chain.jobs.decode(view, answer)
+                assert have == expect(game.job), (view, game.job)
+
+    def _touches_job(self, action: Action) -> bool:
+        done = action.match is not None and action.match.state.phase is Phase.DONE
+        return action.refusal is None and (action.match is None or done)
+
+    def _match_words(self, match: Match) -> list[int]:
+        """`Match` of the contract, word for word."""
+        state, terms = match.state, match.terms
+        numbers = (state.phase, state.posted, state.level, state.height, match.job_id, state.index)
+        rest = (terms.verdict_period, terms.threshold, state.losers, state.reason, *state.clock)
+        players = (int(player, 16) for player in terms.players)
+        hashes = (*state.root, *state.node, state.agreed)
+        jobs = int(self.book.address, 16)
+        return [
+            *(jobs, state.tick, *numbers, state.start, state.end, *rest, *players),
+            *(int.from_bytes(h, "big") for h in hashes),
+        ]
+
+    def _credits(self) -> dict[str, int]:
+        answers = self.chain.read(self.chain.jobs, [("credit", (account,)) for account in self.tracked])
+        return {account: int(answer, 16) for account, answer in zip(self.tracked, answers, strict=True)}
+
+    def _balance(self) -> int:
+        return int(self.chain.batch([("eth_getBalance", [self.chain.jobs.address, "latest"])])[0], 16)
+
+    def _compare_money(self) -> None:
+        for account, amount in self._credits().items():
+            assert amount - self.credits[account] == self.book.credits.get(account, 0), account
+        assert self._balance() - self.held == sum(self.book.credits.values()) + self.book.at_risk()
+
+
+def job_words(job: Job) -> list[int]:
+    """`Job` of the contract from `client` on."""
+    accepted = job.groups[job.accepted] if job.accepted is not None else None
+    hashes = (accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))
+    committed = sum(t.commitment != bytes(32) for t in job.trainers)
+    numbers = (job.reward, job.commit_end, job.reveal_end, job.challenge_end, job.ended, committed)
+    counts = (sum(t.revealed for t in job.trainers), job.open_matches)
+    waiting = 0 if job.waiting is None else job.waiting + 1
+    return [
+        *(int(job.client, 16), job.posted, *numbers, *counts, waiting),
+        *(int.from_bytes(h, "big") for h in hashes),
+    ]
+
+
+def group_rows(job: Job) -> tuple[object, ...]:
+    return tuple((g.root, g.last, g.match_id, g.spokesman, tuple(g.members)) for g in job.groups)
+
+
+def claim_rows(job: Job) -> tuple[object, ...]:
+    return tuple((c.owner.lower(), c.group, c.slot, c.lost, "http://party") for c in job.claims)

@@ -1,0 +1,46 @@
+"""Python and the contracts play the same random games and must agree after every move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from . import chain as local
+from .play import VERIFIERS
+from .random_play import MIN_STAKE, Cohort, Tally
+
+COHORT = 50
+ROUNDS = 120
+
+
+def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
+    if not local.available():
+        pytest.skip("the contracts are not compiled; run `make setup`")
+    began = time.monotonic()
+    tally = Tally()
+    chain = local.Chain(start_anvil(*local.ANVIL_OPTIONS).url, MIN_STAKE, VERIFIERS)
+    for number in range(games // COHORT):
+        Cohort(chain, (seed, number), COHORT, tally, ROUNDS).play()
+    print(f"\n{tally.games} games, {tally.moves} moves, {time.monotonic() - began:.0f} s")
+    print(f"accepted {dict(tally.accepted)}\nrefused {dict(tally.refused)}")
+    print(f"matches {dict(tally.reasons)}\njobs {dict(tally.endings)}")
+    return tally
+
+
+def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
+    tally = _play(start_anvil, 1000, "quick")
+    # The play is worth something only if it gets everywhere.
+    assert {"TIMEOUT", "PADDING", "STRUCTURE", "INPUT_NODE", "OPERATOR"} <= set(tally.reasons)
+    assert {"ACCEPTED", "VOID"} <= set(tally.endings)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [f"campaign {k}" for k in range(4)])
+def test_random_play_campaign_expect_contract_and_python_agree(
+    start_anvil: Callable[..., Any], seed: str
+) -> None:
+    _play(start_anvil, 2000, seed)
