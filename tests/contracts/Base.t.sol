@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+/// @notice The cheatcodes that the tests use.
+interface Vm {
+    function addr(uint256 key) external pure returns (address);
+    function deal(address account, uint256 balance) external;
+    function expectPartialRevert(bytes4 selector) external;
+    function expectRevert(bytes calldata reason) external;
+    function expectRevert() external;
+    function parseJson(string calldata json, string calldata key) external pure returns (bytes memory);
+    function parseJsonBytes(string calldata json, string calldata key) external pure returns (bytes memory);
+    function parseJsonBytes32(string calldata json, string calldata key) external pure returns (bytes32);
+    function parseJsonBytes32Array(string calldata json, string calldata key)
+        external
+        pure
+        returns (bytes32[] memory);
+    function parseJsonUint(string calldata json, string calldata key) external pure returns (uint256);
+    function parseJsonUintArray(string calldata json, string calldata key)
+        external
+        pure
+        returns (uint256[] memory);
+    function keyExistsJson(string calldata json, string calldata key) external view returns (bool);
+    function exists(string calldata path) external view returns (bool);
+    function prank(address sender) external;
+    function readFile(string calldata path) external view returns (string memory);
+    function sign(uint256 key, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
+    function snapshotGasLastCall(string calldata name) external returns (uint256);
+    function toString(uint256 value) external pure returns (string memory);
+    function warp(uint256 instant) external;
+}
+
+/// @title Base
+/// @notice Checks and shorthands shared by all tests.
+abstract contract Base {
+    Vm internal constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
+
+    error Different(string what, bytes32 have, bytes32 want);
+    error NotSo(string what);
+
+    function eq(bytes32 have, bytes32 want, string memory what) internal pure {
+        if (have != want) revert Different(what, have, want);
+    }
+
+    function eq(uint256 have, uint256 want, string memory what) internal pure {
+        eq(bytes32(have), bytes32(want), what);
+    }
+
+    function eq(address have, address want, string memory what) internal pure {
+        eq(bytes32(uint256(uint160(have))), bytes32(uint256(uint160(want))), what);
+    }
+
+    function yes(bool holds, string memory what) internal pure {
+        if (!holds) revert NotSo(what);
+    }
+
+    /// @dev The next call must be refused with this error, whatever its values.
+    function refuses(bytes4 selector) internal {
+        vm.expectPartialRevert(selector);
+    }
+
+    function pass(uint256 duration) internal {
+        vm.warp(block.timestamp + duration);
+    }
+
+    function bound(uint256 x, uint256 min, uint256 max) internal pure returns (uint256) {
+        return min + x % (max - min + 1);
+    }
+}

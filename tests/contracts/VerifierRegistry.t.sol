@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "./Base.t.sol";
+import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
+
+/// @notice Verifiers come, move and go; their bond stays a while.
+contract VerifierRegistryTest is Base {
+    VerifierRegistry private registry = new VerifierRegistry(1 ether, 7 days);
+    address private vera = address(0x7E4A);
+
+    constructor() {
+        vm.warp(1_700_000_000);
+        vm.deal(vera, 10 ether);
+    }
+
+    function _register() private {
+        vm.prank(vera);
+        registry.register{value: 2 ether}("http://vera");
+    }
+
+    function test_anybodyRegistersWithABond() public {
+        vm.prank(vera);
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.BondTooSmall.selector, 1 ether - 1, 1 ether));
+        registry.register{value: 1 ether - 1}("http://vera");
+        _register();
+        yes(registry.isActive(vera), "active");
+        eq(registry.getVerifier(vera).bond, 2 ether, "bond");
+        eq(keccak256(bytes(registry.getVerifier(vera).uri)), keccak256("http://vera"), "endpoint");
+        eq(registry.verifierAt(0), vera, "listed");
+        vm.prank(vera);
+        refuses(IVerifierRegistry.AlreadyRegistered.selector);
+        registry.register{value: 1 ether}("http://vera");
+    }
+
+    function test_endpointsAreBoundedAndCanMove() public {
+        vm.prank(vera);
+        refuses(IVerifierRegistry.UriTooLong.selector);
+        registry.register{value: 1 ether}(string(new bytes(513)));
+        vm.prank(vera);
+        refuses(IVerifierRegistry.NotRegistered.selector);
+        registry.move("http://elsewhere");
+        _register();
+        vm.prank(vera);
+        registry.move("http://elsewhere");
+        eq(keccak256(bytes(registry.getVerifier(vera).uri)), keccak256("http://elsewhere"), "endpoint");
+        vm.prank(vera);
+        refuses(IVerifierRegistry.UriTooLong.selector);
+        registry.move(string(new bytes(513)));
+    }
+
+    function test_theBondStaysLockedForTheDelay() public {
+        _register();
+        vm.prank(vera);
+        refuses(IVerifierRegistry.StillLocked.selector);
+        registry.withdrawBond();
+        vm.prank(vera);
+        registry.unregister();
+        yes(!registry.isActive(vera), "not active");
+        vm.prank(vera);
+        refuses(IVerifierRegistry.AlreadyLeaving.selector);
+        registry.unregister();
+        pass(7 days - 1);
+        vm.prank(vera);
+        refuses(IVerifierRegistry.StillLocked.selector);
+        registry.withdrawBond();
+        pass(1);
+        vm.prank(vera);
+        registry.withdrawBond();
+        eq(vera.balance, 10 ether, "all is back");
+        vm.prank(vera);
+        refuses(IVerifierRegistry.NotRegistered.selector);
+        registry.withdrawBond();
+    }
+
+    function test_whoComesBackIsListedOnce() public {
+        _register();
+        vm.prank(vera);
+        registry.unregister();
+        pass(7 days);
+        vm.prank(vera);
+        registry.withdrawBond();
+        _register();
+        yes(registry.isActive(vera), "active again");
+        eq(registry.verifierCount(), 1, "listed once");
+    }
+
+    function test_aBondOfZeroIsNoBond() public {
+        refuses(IVerifierRegistry.BondTooSmall.selector);
+        new VerifierRegistry(0, 7 days);
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Market} from "../support/Market.sol";
+import {Run, Runs} from "../support/Runs.sol";
+import {Tree, Trees} from "../support/Trees.sol";
+import {Merkle} from "contracts/commit/Merkle.sol";
+import {Claim, IJobs, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
+
+/// @notice From posting to the last claim.
+contract ClaimsTest is Market {
+    using Trees for Tree;
+    using Runs for Run;
+
+    // ------------------------------------------------------------------ training
+
+    function test_aWrongStakeRevertsAndChangesNothing() public {
+        uint256 job = post(2);
+        address who = person(1);
+        uint256 before = who.balance;
+        vm.prank(who);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.WrongStake.selector, STAKE - 1, STAKE));
+        jobs.join{value: STAKE - 1}(job);
+        vm.prank(who);
+        refuses(IJobs.WrongStake.selector);
+        jobs.join{value: STAKE + 1}(job);
+        eq(who.balance, before, "nothing was taken");
+        eq(jobs.trainersOf(job).length, 0, "no slot was taken");
+        eq(address(jobs).balance, REWARD, "balance");
+    }
+
+    function test_aSlotIsTakenOnceAndThereAreNoMore() public {
+        uint256 job = post(2);
+        join(job, person(1));
+        vm.prank(person(1));
+        refuses(IJobs.AlreadyJoined.selector);
+        jobs.join{value: STAKE}(job);
+        join(job, person(2));
+        vm.prank(person(3));
+        refuses(IJobs.NoFreeSlot.selector);
+        jobs.join{value: STAKE}(job);
+    }
+
+    function test_aLateJoinReverts() public {
+        uint256 job = post(2);
+        pass(PERIOD - 1);
+        join(job, person(1));
+        pass(1);
+        inPhase(job, JobPhase.Reveal);
+        vm.prank(person(2));
+        refuses(IJobs.WrongPhase.selector);
+        jobs.join{value: STAKE}(job);
+    }
+
+    function test_aCommitmentIsMadeOnceByASlotHolder() public {
+        uint256 job = post(2);
+        vm.prank(person(1));
+        refuses(IJobs.NotTrainer.selector);
+        jobs.commit(job, bytes32(uint256(1)));
+        join(job, person(1));
+        vm.prank(person(1));
+        refuses(IJobs.EmptyCommitment.selector);
+        jobs.commit(job, 0);
+        commit(job, person(1), 7);
+        vm.prank(person(1));
+        refuses(IJobs.AlreadyCommitted.selector);
+        jobs.commit(job, bytes32(uint256(1)));
+    }
+
+    function test_theLastCommitmentEndsTraining() public {
+        uint256 job = post(2);
+        join(job, person(1));
+        join(job, person(2));
+        commit(job, person(1), 7);
+        pass(10);
+        inPhase(job, JobPhase.Training);
+        commit(job, person(2), 7);
+        inPhase(job, JobPhase.Reveal);
+        Job memory j = jobs.getJob(job);
+        eq(j.commitEnd, block.timestamp, "commitEnd");
+        eq(j.revealEnd, block.timestamp + PERIOD, "revealEnd follows");
+        eq(j.challengeEnd, block.timestamp + 2 * PERIOD, "challengeEnd follows");
+    }
+
+    // ------------------------------------------------------------------ reveal
+
+    function test_theLastRevealEndsThePhase() public {
+        uint256 job = claimed(7, 7);
+        inPhase(job, JobPhase.Challenge);
+        Job memory j = jobs.getJob(job);
+        eq(j.revealEnd, block.timestamp, "revealEnd");
+        eq(j.challengeEnd, block.timestamp + PERIOD, "challengeEnd follows");
+        StakedClaim[] memory claims = jobs.claimsOf(job);
+        eq(claims.length, 2, "claims");
+        yes(claims[0].slot && !claims[0].lost && claims[0].owner == person(1), "first claim");
+        eq(jobs.groupsOf(job).length, 1, "equal roots are one group");
+    }
+
+    function test_aCommitmentCannotBeCopied() public {
+        uint256 job = post(2);
+        join(job, person(1));
+        join(job, person(2));
+        bytes32 commitment = jobs.commitmentOf(job, person(1), root(7), root(7), bytes32(uint256(7)));
+        vm.prank(person(2));
+        jobs.commit(job, commitment);
+        commit(job, person(1), 7);
+        reveal(job, person(1), 7);
+        vm.prank(person(2));
+        refuses(IJobs.WrongCommitment.selector);
+        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+    }
+
+    function test_onlyWhatWasCommittedCanBeRevealedAndOnce() public {
+        uint256 job = post(3);
+        for (uint160 n = 1; n < 4; ++n) {
+            join(job, person(n));
+        }
+        commit(job, person(1), 7);
+        commit(job, person(2), 8);
+        vm.prank(person(1));
+        refuses(IJobs.WrongPhase.selector);
+        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        pass(PERIOD);
+        vm.prank(person(1));
+        refuses(IJobs.WrongCommitment.selector);
+        jobs.reveal(job, claim(8), bytes32(uint256(7)));
+        reveal(job, person(1), 7);
+        vm.prank(person(1));
+        refuses(IJobs.AlreadyClaimed.selector);
+        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        vm.prank(person(3));
+        refuses(IJobs.NothingCommitted.selector);
+        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        vm.prank(person(4));
+        refuses(IJobs.NotTrainer.selector);
+        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        reveal(job, person(2), 8);
+        inPhase(job, JobPhase.Challenge);
+    }
+
+    function test_theLastCheckpointMustBeTheLastLeaf() public {
+        Terms memory t = terms(1);
+        t.program = Runs.program();
+        uint256 job = post(t);
+        pass(2 * PERIOD);
+        Run memory run = Runs.right();
+        Tree memory tree = run.runTree(4, 0, 10);
+        Claim memory c;
+        (c.root, c.last, c.lastPath) = (tree.root(), run.checkpoint[8], tree.path(1));
+        vm.prank(person(1));
+        refuses(Merkle.PathMismatch.selector);
+        jobs.challenge{value: STAKE}(job, c);
+        (c.last, c.lastPath) = (tree.levels[0][3], tree.path(3)); // the padding leaf
+        vm.prank(person(1));
+        refuses(Merkle.PathMismatch.selector);
+        jobs.challenge{value: STAKE}(job, c);
+        (c.last, c.lastPath) = (tree.levels[1][1], new bytes32[](1)); // an inner node
+        c.lastPath[0] = tree.levels[1][0];
+        vm.prank(person(1));
+        refuses(Merkle.WrongPathLength.selector);
+        jobs.challenge{value: STAKE}(job, c);
+        (c.last, c.lastPath) = (run.checkpoint[10], tree.path(2));
+        vm.prank(person(1));
+        jobs.challenge{value: STAKE}(job, c);
+        eq(jobs.groupsOf(job)[0].last, run.checkpoint[10], "last checkpoint");
+    }
+
+    // ------------------------------------------------------------------ challenge
+
+    function test_aDoubleClaimReverts() public {
+        uint256 job = claimed(7);
+        vm.prank(person(1));
+        refuses(IJobs.AlreadyClaimed.selector);
+        jobs.challenge{value: STAKE}(job, claim(8));
+        challenge(job, person(2), 8);
+        vm.prank(person(2));
+        refuses(IJobs.AlreadyClaimed.selector);
+        jobs.challenge{value: STAKE}(job, claim(9));
+    }
+
+    function test_aChallengeIsInTimeAndFullyStaked() public {
+        uint256 job = claimed(7);
+        vm.prank(person(2));
+        refuses(IJobs.WrongStake.selector);
+        jobs.challenge{value: STAKE - 1}(job, claim(8));
+        Claim memory c = claim(8);
+        c.uri = string(new bytes(513));
+        vm.prank(person(2));
+        refuses(IJobs.UriTooLong.selector);
+        jobs.challenge{value: STAKE}(job, c);
+        pass(PERIOD - 1);
+        challenge(job, person(2), 8);
+        pass(1);
+        vm.prank(person(3));
+        refuses(IJobs.WrongPhase.selector);
+        jobs.challenge{value: STAKE}(job, claim(9));
+    }
+
+    function test_aJobHasAtMost64Claims() public {
+        uint256 job = claimed(7);
+        for (uint160 n = 2; n <= 64; ++n) {
+            challenge(job, person(n), 7);
+        }
+        vm.prank(person(65));
+        refuses(IJobs.TooManyClaims.selector);
+        jobs.challenge{value: STAKE}(job, claim(7));
+        pass(PERIOD);
+        jobs.finalize(job);
+        credited(person(64), STAKE, "the last one's stake");
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Market} from "../support/Market.sol";
+import {Terms} from "contracts/interfaces/IJobs.sol";
+import {IJobs} from "contracts/interfaces/IJobs.sol";
+import {Program} from "contracts/interfaces/IJobs.sol";
+import {IReferee, Reason, Rules} from "contracts/interfaces/IReferee.sol";
+
+/// @notice Refuses every payment, at the price of all gas.
+contract Grudger {
+    IJobs private immutable JOBS;
+
+    constructor(IJobs jobs) {
+        JOBS = jobs;
+    }
+
+    receive() external payable {
+        while (true) {}
+    }
+
+    function challenge(uint256 job, bytes calldata call) external {
+        job;
+        (bool ok,) = address(JOBS).call{value: 1 ether}(call);
+        require(ok);
+    }
+
+    function withdraw() external {
+        JOBS.withdraw();
+    }
+}
+
+/// @notice Withdraws again while it is being paid.
+contract Greedy {
+    IJobs private immutable JOBS;
+
+    constructor(IJobs jobs) {
+        JOBS = jobs;
+    }
+
+    receive() external payable {
+        (bool ok,) = address(JOBS).call(abi.encodeCall(IJobs.withdraw, ()));
+        require(!ok);
+    }
+
+    function run(bytes calldata call) external {
+        (bool ok,) = address(JOBS).call{value: 10 ether}(call);
+        require(ok);
+    }
+
+    function withdraw() external {
+        JOBS.withdraw();
+    }
+}
+
+/// @notice A referee that its client wrote: it answers everything and resolves as it likes.
+contract CrookedReferee {
+    IJobs private immutable JOBS;
+    uint256 private next = 1;
+    bool private reenter;
+
+    constructor(IJobs jobs) {
+        JOBS = jobs;
+    }
+
+    function knowsOpset(uint32) external pure returns (bool) {
+        return true;
+    }
+
+    function knowsMode(uint8) external pure returns (bool) {
+        return true;
+    }
+
+    function setNext(uint256 id) external {
+        next = id;
+    }
+
+    function setReenter() external {
+        reenter = true;
+    }
+
+    function open(uint256 job, bytes32[2] calldata, address[2] calldata, Rules calldata, Program calldata)
+        external
+        returns (uint256)
+    {
+        if (reenter) JOBS.resolve(job, next, 1, Reason.Timeout, new address[](0));
+        return next;
+    }
+
+    function resolve(uint256 job, uint256 id, uint8 losers, Reason reason, address[] calldata deciders)
+        external
+    {
+        JOBS.resolve(job, id, losers, reason, deciders);
+    }
+}
+
+/// @notice Who gets what, and that nobody can hold up a payment to somebody else.
+contract EscrowTest is Market {
+    // ------------------------------------------------------------------ shares
+
+    function test_anUndisputedClaimGetsRewardAndStake() public {
+        uint256 job = claimed(7);
+        pass(PERIOD);
+        jobs.finalize(job);
+        credited(person(1), REWARD + STAKE, "the trainer");
+        uint256 before = person(1).balance;
+        vm.prank(person(1));
+        jobs.withdraw();
+        eq(person(1).balance, before + REWARD + STAKE, "paid");
+        credited(person(1), 0, "nothing left");
+        vm.prank(person(1));
+        vm.expectRevert(abi.encodeWithSelector(IJobs.NothingToPay.selector, person(1)));
+        jobs.withdraw();
+        eq(address(jobs).balance, 0, "balance");
+    }
+
+    function test_theRewardIsSplitBetweenSlotHoldersAndTheRemainderGoesToTheFirst() public {
+        Terms memory t = terms(3);
+        vm.prank(CLIENT);
+        uint256 job = jobs.post{value: 100}(t);
+        for (uint160 n = 1; n < 4; ++n) {
+            join(job, person(n));
+            commit(job, person(n), 7);
+        }
+        for (uint160 n = 1; n < 4; ++n) {
+            reveal(job, person(n), 7);
+        }
+        challenge(job, person(4), 7);
+        pass(PERIOD);
+        jobs.finalize(job);
+        credited(person(1), STAKE + 34, "the first");
+        credited(person(2), STAKE + 33, "the second");
+        credited(person(3), STAKE + 33, "the third");
+        credited(person(4), STAKE, "a challenger of the same root has its stake back");
+    }
+
+    function test_aChallengerWhoIsRightGetsThePrizeAndTheReward() public {
+        uint256 job = claimed(8);
+        challenge(job, person(2), 7);
+        uint256 id = matchOf(job, 7);
+        callVerifiers(id, 8, 7);
+        decide(id, 7);
+        credited(person(2), STAKE / 2, "prize");
+        credited(verifier(0), STAKE / 20, "first voter");
+        credited(verifier(1), STAKE / 20, "second voter");
+        credited(verifier(2), 0, "who did not vote");
+        eq(burned(), STAKE - STAKE / 2 - STAKE / 10, "burned");
+        pass(PERIOD);
+        jobs.finalize(job);
+        credited(person(2), STAKE / 2 + STAKE + REWARD, "prize, stake and reward");
+    }
+
+    function test_whenBothAreWrongThereIsNoPrize() public {
+        uint256 job = claimed(8, 9);
+        uint256 id = matchOf(job, 8);
+        callVerifiers(id, 8, 9);
+        decide(id, 7);
+        credited(verifier(0), STAKE / 10, "a tenth of both stakes, shared");
+        eq(burned(), 2 * STAKE - STAKE / 5, "the rest is burned");
+        credited(person(1), 0, "side 0");
+        credited(person(2), 0, "side 1");
+    }
+
+    function test_losingToHimselfCostsHalfAStake() public {
+        uint256 job = claimed(7, 8); // both are one and the same
+        winByDefault(job, 7);
+        eq(burned(), STAKE / 2, "burned");
+        credited(person(1), STAKE / 2, "prize");
+    }
+
+    function test_aSlotWithoutAClaimIsBurned() public {
+        uint256 job = post(3);
+        join(job, person(1));
+        join(job, person(2));
+        commit(job, person(1), 7);
+        pass(PERIOD);
+        reveal(job, person(1), 7);
+        pass(PERIOD);
+        jobs.finalize(job);
+        eq(burned(), STAKE, "who joined and never revealed");
+        credited(person(1), STAKE + REWARD, "who did");
+    }
+
+    function test_aJobThatNobodyTookRefundsTheClient() public {
+        uint256 job = post(3);
+        pass(3 * PERIOD);
+        jobs.finalize(job);
+        inPhase(job, jobs.phaseOf(job));
+        credited(CLIENT, REWARD, "the client");
+    }
+
+    function test_anybodyCanBurnWhatIsBurned() public {
+        uint256 job = claimed(7, 8);
+        winByDefault(job, 7);
+        uint256 before = jobs.BURNED().balance;
+        jobs.burn();
+        eq(jobs.BURNED().balance, before + STAKE / 2, "burned ether leaves");
+        refuses(IJobs.NothingToPay.selector);
+        jobs.burn();
+    }
+
+    // ------------------------------------------------------------------ hostile payees and referees
+
+    function test_aPayeeThatBurnsAllGasBlocksNobody() public {
+        uint256 job = claimed(8);
+        Grudger grudger = new Grudger(jobs);
+        fund(address(grudger));
+        grudger.challenge(job, abi.encodeCall(jobs.challenge, (job, claim(7))));
+        winByDefault(job, 7); // its prize is a credit
+        pass(PERIOD);
+        jobs.finalize(job);
+        credited(address(grudger), STAKE + STAKE / 2 + REWARD, "its credit");
+        (bool ok,) = address(grudger).call{gas: 200_000}(abi.encodeCall(grudger.withdraw, ()));
+        yes(!ok, "it cannot be paid, and nobody else cares");
+        credited(address(grudger), STAKE + STAKE / 2 + REWARD, "its credit stays");
+    }
+
+    function test_aPayeeCannotBePaidTwice() public {
+        Greedy greedy = new Greedy(jobs);
+        fund(address(greedy));
+        uint256 job = jobs.jobCount() + 1;
+        greedy.run(abi.encodeCall(jobs.post, (terms(1))));
+        post(1); // somebody else's ether
+        pass(3 * PERIOD);
+        jobs.finalize(job);
+        greedy.withdraw();
+        eq(address(greedy).balance, 100 ether, "paid once");
+        eq(address(jobs).balance, REWARD, "the other job's reward is there");
+    }
+
+    function _crooked() private returns (CrookedReferee crook, uint256 job, uint256 honest) {
+        crook = new CrookedReferee(jobs);
+        honest = claimed(7);
+        Terms memory t = terms(1);
+        t.referee = address(crook);
+        job = post(t);
+        pass(2 * PERIOD);
+    }
+
+    function test_aCrookedRefereeHurtsItsOwnJobOnly() public {
+        (CrookedReferee crook, uint256 job, uint256 honest) = _crooked();
+        refuses(IJobs.NotReferee.selector);
+        crook.resolve(honest, 1, 1, Reason.Timeout, new address[](0));
+        challenge(job, person(2), 7);
+        challenge(job, person(3), 8);
+        crook.resolve(job, 1, 1, Reason.Operator, new address[](0));
+        refuses(IJobs.NoSuchMatch.selector);
+        crook.resolve(job, 1, 1, Reason.Operator, new address[](0));
+        pass(2 * PERIOD);
+        jobs.finalize(honest);
+        credited(person(1), STAKE + REWARD, "the honest job is whole");
+    }
+
+    function test_aCrookedRefereeCannotNameOneMatchTwice() public {
+        (CrookedReferee crook, uint256 job,) = _crooked();
+        challenge(job, person(2), 7);
+        challenge(job, person(3), 8);
+        challenge(job, person(4), 9);
+        vm.prank(person(5));
+        refuses(IJobs.MatchTaken.selector);
+        jobs.challenge{value: STAKE}(job, claim(10));
+        crook.setNext(0);
+        vm.prank(person(5));
+        refuses(IJobs.MatchTaken.selector);
+        jobs.challenge{value: STAKE}(job, claim(10));
+    }
+
+    function test_aCrookedRefereeCannotComeBackWhileAMatchOpens() public {
+        (CrookedReferee crook, uint256 job,) = _crooked();
+        crook.setReenter();
+        challenge(job, person(2), 7);
+        vm.prank(person(3));
+        vm.expectRevert();
+        jobs.challenge{value: STAKE}(job, claim(8));
+    }
+}

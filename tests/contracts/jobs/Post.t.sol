@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Market} from "../support/Market.sol";
+import {Jobs} from "contracts/Jobs.sol";
+import {Programs} from "contracts/commit/Programs.sol";
+import {IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
+
+/// @notice A job that is out of bounds cannot be posted.
+contract PostTest is Market {
+    function test_aPostedJobCanBeReadBackWhole() public {
+        Terms memory t = terms(2);
+        uint256 id = post(t);
+        Job memory job = jobs.getJob(id);
+        eq(keccak256(abi.encode(job.terms)), keccak256(abi.encode(t)), "terms");
+        eq(keccak256(abi.encode(jobs.programOf(id))), keccak256(abi.encode(t.program)), "program");
+        eq(job.client, CLIENT, "client");
+        eq(job.reward, REWARD, "reward");
+        eq(job.posted, block.timestamp, "posted");
+        eq(job.commitEnd, block.timestamp + PERIOD, "commitEnd");
+        eq(job.revealEnd, block.timestamp + 2 * PERIOD, "revealEnd");
+        eq(job.challengeEnd, block.timestamp + 3 * PERIOD, "challengeEnd");
+        eq(id, 1, "jobs are numbered from 1");
+        eq(jobs.jobCount(), 1, "number of jobs");
+        yes(jobs.isVerifier(id, verifier(2)) && !jobs.isVerifier(id, CLIENT), "verifiers");
+        inPhase(id, JobPhase.Training);
+        inPhase(id + 1, JobPhase.None);
+    }
+
+    function _refused(Terms memory t, bytes4 selector) private {
+        vm.prank(CLIENT);
+        refuses(selector);
+        jobs.post{value: REWARD}(t);
+    }
+
+    function test_programsOutOfBoundsAreRefused() public {
+        Terms memory t = terms(1);
+        t.program.nodeCount = 0;
+        _refused(t, Programs.BadNodeCount.selector);
+        t.program.nodeCount = 1 << 24;
+        _refused(t, Programs.BadNodeCount.selector);
+        t = terms(1);
+        t.program.slotCount = 1 << 20;
+        _refused(t, Programs.BadSlotCount.selector);
+        t = terms(1);
+        t.program.constantCount = 1 << 20;
+        _refused(t, Programs.BadConstantCount.selector);
+        t = terms(1);
+        t.program.steps = 0;
+        _refused(t, Programs.NoSteps.selector);
+    }
+
+    function test_stridesMustDivideDownToOne() public {
+        _badStrides("", Programs.BadStrideCount.selector);
+        _badStrides(hex"090807060504030201", Programs.BadStrideCount.selector);
+        _badStrides(hex"0402", Programs.BadStride.selector); // does not end in 1
+        _badStrides(hex"0403", Programs.BadStride.selector); // does not divide
+        _badStrides(hex"040401", Programs.BadStride.selector); // does not fall
+        _badStrides(hex"0100", Programs.BadStride.selector); // zero
+        Terms memory t = terms(1);
+        t.program.strides = _strides(hex"80402010080401");
+        post(t);
+    }
+
+    function _badStrides(bytes memory list, bytes4 selector) private {
+        Terms memory t = terms(1);
+        t.program.strides = _strides(list);
+        _refused(t, selector);
+    }
+
+    function _strides(bytes memory list) private pure returns (uint64[] memory strides) {
+        strides = new uint64[](list.length);
+        for (uint256 i = 0; i < list.length; ++i) {
+            strides[i] = uint8(list[i]);
+        }
+    }
+
+    function test_unknownOpsetsAndModesAreRefused() public {
+        Terms memory t = terms(1);
+        t.program.opsetVersion = 2;
+        _refused(t, IJobs.UnknownOpset.selector);
+        t = terms(1);
+        t.program.mode = 2;
+        _refused(t, IJobs.UnknownMode.selector);
+        t = terms(1);
+        t.referee = address(0xBEEF);
+        _refused(t, IJobs.BadReferee.selector);
+    }
+
+    function test_slotsStakeAndUriAreBounded() public {
+        _refused(terms(0), IJobs.BadSlots.selector);
+        _refused(terms(17), IJobs.BadSlots.selector);
+        Terms memory t = terms(1);
+        t.stake = 0.1 ether - 1;
+        _refused(t, IJobs.StakeTooSmall.selector);
+        t = terms(1);
+        t.uri = string(new bytes(513));
+        _refused(t, IJobs.UriTooLong.selector);
+        t.uri = string(new bytes(512));
+        post(t);
+    }
+
+    function test_everyPeriodIsBounded() public {
+        for (uint256 which = 0; which < 5; ++which) {
+            _refused(_withPeriod(which, 59), IJobs.BadPeriod.selector);
+            _refused(_withPeriod(which, 365 days + 1), IJobs.BadPeriod.selector);
+            post(_withPeriod(which, 365 days));
+        }
+    }
+
+    function _withPeriod(uint256 which, uint32 period) private view returns (Terms memory t) {
+        t = terms(1);
+        if (which == 0) t.trainPeriod = period;
+        if (which == 1) t.revealPeriod = period;
+        if (which == 2) t.challengePeriod = period;
+        if (which == 3) t.clock = period;
+        if (which == 4) t.verdictPeriod = period;
+    }
+
+    function test_verifiersAreRegisteredDistinctAndEnough() public {
+        Terms memory t = terms(1);
+        t.threshold = 0;
+        _refused(t, IJobs.BadThreshold.selector);
+        t.threshold = 4;
+        _refused(t, IJobs.BadThreshold.selector);
+        t = terms(1);
+        t.verifiers[2] = t.verifiers[0];
+        _refused(t, IJobs.VerifierTwice.selector);
+        t.verifiers[2] = CLIENT;
+        _refused(t, IJobs.VerifierNotRegistered.selector);
+        t.verifiers = new address[](0);
+        _refused(t, IJobs.BadVerifierCount.selector);
+        t.verifiers = new address[](33);
+        _refused(t, IJobs.BadVerifierCount.selector);
+
+        vm.prank(verifier(1));
+        registry.unregister();
+        _refused(terms(1), IJobs.VerifierNotRegistered.selector);
+    }
+
+    function test_theShortestPeriodCannotBeZero() public {
+        refuses(IJobs.BadPeriod.selector);
+        new Jobs(registry, 1, 0);
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "../Base.t.sol";
+import {Fault, Kind, Run, Runs} from "./Runs.sol";
+import {Tree, Trees} from "./Trees.sol";
+import {Referee} from "contracts/Referee.sol";
+import {Program} from "contracts/interfaces/IJobs.sol";
+import {Evidence, Exhibit, Match, Phase, Reason, Record, Rules} from "contracts/interfaces/IReferee.sol";
+
+/// @notice The arguments of a descent.
+struct Descent {
+    uint64 child;
+    bytes32 node0;
+    bytes32[] path0;
+    bytes32 node1;
+    bytes32[] path1;
+    bytes32 previous;
+    bytes32[] previousPath;
+}
+
+/// @title Court
+/// @notice A test that is itself the Jobs contract of its matches, with moves computed from whole runs.
+abstract contract Court is Base {
+    using Trees for Tree;
+    using Runs for Run;
+
+    uint32 internal constant CLOCK = 1000;
+    uint32 internal constant VERDICT = 500;
+
+    Referee internal referee = new Referee();
+    address internal alice = address(0xA11CE); // side 0
+    address internal bob = address(0xB0B); // side 1
+    uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
+
+    Program internal _served;
+    uint256 internal decidedMatch;
+    uint8 internal losers;
+    Reason internal reason;
+    address[] internal deciders;
+    uint256 internal decisions;
+
+    constructor() {
+        vm.warp(1_700_000_000);
+        _served = Runs.program();
+    }
+
+    // ------------------------------------------------------------------ the Jobs contract
+
+    function programOf(uint256) external view returns (Program memory) {
+        return _served;
+    }
+
+    function isVerifier(uint256, address account) external view returns (bool) {
+        for (uint256 i = 0; i < keys.length; ++i) {
+            if (vm.addr(keys[i]) == account) return true;
+        }
+        return false;
+    }
+
+    function resolve(uint256, uint256 matchId, uint8 losers_, Reason reason_, address[] calldata deciders_)
+        external
+    {
+        yes(msg.sender == address(referee), "only the referee resolves");
+        (decidedMatch, losers, reason, deciders) = (matchId, losers_, reason_, deciders_);
+        ++decisions;
+    }
+
+    function open(bytes32 root0, bytes32 root1) internal returns (uint256) {
+        return referee.open(1, [root0, root1], [alice, bob], Rules(CLOCK, VERDICT, 2), _served);
+    }
+
+    function open(Run memory run0, Run memory run1) internal returns (uint256) {
+        return open(run0.root(), run1.root());
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    /// @dev The tree that the match is in, as a run has it.
+    function treeOf(Run memory run, Match memory m) internal view returns (Tree memory) {
+        if (m.end - m.start == 1) return run.stepTree(m.end);
+        return run.runTree(_served.strides[m.level], m.start, m.end);
+    }
+
+    /// @dev Down `levels` to the first difference.
+    function descent(uint256 id, Run memory run0, Run memory run1, uint8 levels)
+        internal
+        view
+        returns (Descent memory d)
+    {
+        Match memory m = referee.getMatch(id);
+        Tree memory tree0 = treeOf(run0, m);
+        Tree memory tree1 = treeOf(run1, m);
+        uint256 height = m.height - levels;
+        uint256 index = uint256(m.index) << levels;
+        while (tree0.levels[height][index] == tree1.levels[height][index]) ++index;
+        d.child = uint64(index - (uint256(m.index) << levels));
+        (d.node0, d.node1) = (tree0.levels[height][index], tree1.levels[height][index]);
+        d.path0 = tree0.path(index, height, m.height);
+        d.path1 = tree1.path(index, height, m.height);
+        bool real = height == 0 && m.end - m.start > 1 && index * _served.strides[m.level] < m.end - m.start;
+        if (real && index > 0) {
+            d.previous = tree0.levels[0][index - 1];
+            d.previousPath = tree0.path(index - 1);
+        }
+    }
+
+    function send(uint256 id, Descent memory d) internal {
+        referee.descend(id, d.child, d.node0, d.path0, d.node1, d.path1, d.previous, d.previousPath);
+    }
+
+    function descend(uint256 id, Run memory run0, Run memory run1) internal {
+        send(id, descent(id, run0, run1, referee.getMatch(id).height));
+    }
+
+    function reveal(uint256 id, uint8 side, Run memory run) internal {
+        referee.reveal(id, side, childrenOf(id, run));
+    }
+
+    function childrenOf(uint256 id, Run memory run) internal view returns (bytes32[] memory) {
+        Match memory m = referee.getMatch(id);
+        return treeOf(run, m).children(m.height, m.index, m.height < 4 ? m.height : 4);
+    }
+
+    function refine(uint256 id, uint8 side, Run memory run) internal {
+        (bytes32 root, bytes32[] memory path) = refinement(id, run);
+        vm.prank(side == 0 ? alice : bob);
+        referee.refine(id, side, root, path);
+    }
+
+    function refinement(uint256 id, Run memory run)
+        internal
+        view
+        returns (bytes32 root, bytes32[] memory path)
+    {
+        Match memory m = referee.getMatch(id);
+        uint256 level = 0;
+        while (_served.strides[level] >= m.end - m.start) ++level;
+        uint64 stride = _served.strides[level];
+        Tree memory tree = run.runTree(stride, m.start, m.end);
+        return (tree.root(), tree.path((m.end - m.start + stride - 1) / stride - 1));
+    }
+
+    /// @dev With all trees known, down to the disputed record or to a decision on the way.
+    function toRecord(uint256 id, Run memory run0, Run memory run1) internal {
+        while (true) {
+            Phase phase = referee.getMatch(id).phase;
+            if (phase == Phase.Walk) {
+                descend(id, run0, run1);
+            } else if (phase == Phase.Refine) {
+                refine(id, 0, run0);
+                refine(id, 1, run1);
+            } else {
+                return;
+            }
+        }
+    }
+
+    function recordOf(uint256 id, Run memory run) internal view returns (Record memory) {
+        Match memory m = referee.getMatch(id);
+        return run.records[m.end][m.index];
+    }
+
+    function exhibit(uint256 id, Run memory run0, Run memory run1) internal view returns (Exhibit memory e) {
+        Match memory m = referee.getMatch(id);
+        e.record0 = run0.records[m.end][m.index];
+        e.record1 = run1.records[m.end][m.index];
+        e.structure = Runs.structure(m.index);
+        e.structurePath = Runs.structureTree().path(m.index);
+    }
+
+    /// @dev A match between the right run (side 0) and a wrong one (side 1), at the disputed record.
+    function atRecord(Fault memory fault) internal returns (uint256 id, Run memory run0, Run memory run1) {
+        run0 = Runs.right();
+        run1 = Runs.wrong(fault);
+        id = open(run0, run1);
+        toRecord(id, run0, run1);
+    }
+
+    function signature(uint256 key, bytes32 digest) internal pure returns (bytes memory) {
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, digest);
+        return abi.encodePacked(r, s, v);
+    }
+
+    // ------------------------------------------------------------------ checks
+
+    function decided(uint256 id, uint8 wantLosers, Reason wantReason) internal view {
+        Match memory m = referee.getMatch(id);
+        eq(uint256(m.phase), uint256(Phase.Done), "phase");
+        eq(m.losers, wantLosers, "losers");
+        eq(uint256(m.reason), uint256(wantReason), "reason");
+        eq(decidedMatch, id, "the Jobs contract is told which match");
+        eq(losers, wantLosers, "the Jobs contract is told the losers");
+        eq(uint256(reason), uint256(wantReason), "the Jobs contract is told the reason");
+    }
+
+    function inPhase(uint256 id, Phase want) internal view {
+        eq(uint256(referee.getMatch(id).phase), uint256(want), "phase");
+    }
+}
