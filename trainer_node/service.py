@@ -122,7 +122,7 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
         )
         stack.enter_context(server)
         stop = threading.Event()
-        with _stop_on_signals(stop):
+        with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: _client(settings, deployment))
             _patiently(stop, problems, lambda: database.bind(client.identity()))
             transactions = None
@@ -232,7 +232,7 @@ def _patiently(stop: threading.Event, problems: dict[str, str], act: Callable[[]
 
 
 @contextlib.contextmanager
-def _stop_on_signals(stop: threading.Event) -> Iterator[None]:
+def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and SIGINT set ``stop``; the next one acts as if we were not here. Only the main thread can do this."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,0 +1,29 @@
+"""The command line: `assay ...`. Every expected error is one line on standard error and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.markup import escape
+
+from referee_py.errors import AssayError
+
+
+def main() -> None:
+    """Entry point of the `assay` command."""
+    # NOTE: --debug is taken wherever it stands, so that it can be added to any command that failed.
+    debug = "--debug" in sys.argv
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]
+    from .app import app
+
+    try:
+        app()
+    except (AssayError, OSError) as error:
+        if debug:
+            raise
+        name = "" if isinstance(error, AssayError) else f"{type(error).__name__}: "
+        Console(stderr=True, soft_wrap=True, highlight=False).print(
+            f"[red]error:[/red] {escape(name + str(error))}"
+        )
+        sys.exit(2)

@@ -1,0 +1,5 @@
+"""`python -m trainer_node.cli` is `assay`."""
+
+from . import main
+
+main()

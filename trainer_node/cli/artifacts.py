@@ -1,0 +1,38 @@
+"""`assay artifacts`: serve what the store has."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import Settings
+from ..metrics import Metrics
+from ..server import ArtifactServer
+from ..service import stop_on_signals
+from ..store import Store
+from .common import SERVE, out, with_settings
+
+app = typer.Typer(help="Programs, tensors, trees and records by hash.", no_args_is_help=True)
+
+
+@app.command()
+@with_settings(SERVE)
+def serve(
+    settings: Settings,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of the store; <data dir>/artifacts if not given.")
+    ] = None,
+) -> None:
+    """Serve the store over HTTP until interrupted. Needs no key and no chain."""
+    folder = store or settings.data_dir / "artifacts"
+    served = Store(folder, max_bytes=settings.limits.artifact_bytes)
+    stop = threading.Event()
+    with (
+        stop_on_signals(stop),
+        ArtifactServer(served, settings.host, settings.port, registry=Metrics().registry) as server,
+    ):
+        out.print(f"{server.uri}  [dim]{folder}[/dim]", soft_wrap=True)
+        stop.wait()

@@ -1,0 +1,183 @@
+"""What commands share: flags for settings, and access to the chain for commands that act once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from referee_py.errors import InvalidInput
+
+from ..chain import ChainClient, Deployment, TransactionManager, connect
+from ..chain.contracts import error_decoder
+from ..config import Mode, Settings, load_settings
+from ..db import Database
+from ..keys import load_account
+from ..logs import configure_logging
+from ..service import exclusive
+
+out = Console(highlight=False)
+
+_PANEL = "Settings"
+
+
+def _option(annotation: Any, flag: str, text: str) -> Any:
+    return Annotated[
+        annotation | None, typer.Option(flag, help=text, rich_help_panel=_PANEL, show_default=False)
+    ]
+
+
+_CHAIN: dict[str, Any] = {
+    "config": _option(Path, "--config", "Configuration file in TOML; ./assay.toml if it exists."),
+    "rpc_url": _option(str, "--rpc-url", "JSON-RPC endpoint of the chain."),
+    "chain_id": _option(int, "--chain-id", "Id of the chain; 31337 is a local one."),
+    "deployment": _option(Path, "--deployment", "Where the contracts are: deployments/<chain id>.json."),
+    "data_dir": _option(Path, "--data-dir", "Database and artifacts of this node: .assay."),
+    "log_level": _option(str, "--log-level", "debug, info, warning or error."),
+    "log_format": _option(str, "--log-format", "console or json."),
+}
+_KEY: dict[str, Any] = {
+    "keystore": _option(Path, "--keystore", "Encrypted key: <data dir>/key.json."),
+    "password_file": _option(
+        Path, "--password-file", "File with the keystore's password; or set ASSAY_PASSWORD."
+    ),
+}
+_SERVER: dict[str, Any] = {
+    "host": _option(str, "--host", "Address that the artifact server listens on."),
+    "port": _option(int, "--port", "Port of the artifact server; 0 takes any free one."),
+    "public_uri": _option(str, "--public-uri", "Base URI at which others reach the artifact server."),
+}
+_DAEMON: dict[str, Any] = {
+    "confirmations": _option(int, "--confirmations", "Blocks on top before a state counts."),
+    "threads": _option(int, "--threads", "Threads for the kernels; 0 takes all cores."),
+    "poll_s": _option(float, "--poll", "Seconds between looks at the chain."),
+}
+_MODE: dict[str, Any] = {"mode": _option(Mode, "--mode", "watch, defend or challenge.")}
+
+CHAIN = _CHAIN
+ACCOUNT = {**_CHAIN, **_KEY}
+SERVE = {**_CHAIN, **_SERVER}
+DAEMON = {**_CHAIN, **_KEY, **_SERVER, **_DAEMON}
+CHALLENGER = {**DAEMON, **_MODE}
+
+
+def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these flags; it gets the resulting ``settings`` as its first argument."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            flags = {name: given.pop(name) for name in options}
+            settings = load_settings(**flags)
+            configure_logging(settings.log_format, settings.log_level)
+            command(settings, **given)
+
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        extra = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in options.items()
+        ]
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        parameters = [*own, *extra]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del run.__wrapped__  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def reader(settings: Settings) -> ChainClient:
+    """A client for one look at the chain; the code at the addresses is verified."""
+    limits = settings.limits
+    web3 = connect(
+        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
+    )
+    client = ChainClient(
+        web3,
+        Deployment.load(settings.deployment_file),
+        confirmations=settings.confirmations,
+        log_range=limits.log_range,
+    )
+    client.verify()
+    return client
+
+
+@contextlib.contextmanager
+def sender(settings: Settings) -> Iterator[TransactionManager]:
+    """A transaction manager for one act. Raises AlreadyRunning while a daemon uses the same key."""
+    account = load_account(settings)
+    limits = settings.limits
+    with exclusive(settings.keystore_path, f"key {settings.keystore_path}"):
+        database = Database(settings.data_dir / "outbox.sqlite3")
+        try:
+            manager = TransactionManager(
+                connect(
+                    settings.rpc_url,
+                    settings.chain_id,
+                    timeout_s=limits.rpc_timeout_s,
+                    max_bytes=limits.rpc_bytes,
+                ),
+                account,
+                database,
+                chain_id=settings.chain_id,
+                decode=error_decoder(),
+                fees=settings.fees.policy(),
+                replace_after_s=settings.fees.replace_after_s,
+                poll_s=min(settings.poll_s, 0.5),
+            )
+            manager.recover()
+            yield manager
+        finally:
+            database.close()
+
+
+def ether(text: str) -> int:
+    """Wei from an amount like "0.5", "0.5ether", "20gwei" or "7wei". Raises InvalidInput."""
+    from decimal import Decimal, InvalidOperation
+
+    units = {"ether": 10**18, "gwei": 10**9, "wei": 1}
+    unit = next((name for name in units if text.endswith(name)), "ether")
+    try:
+        wei = Decimal(text.removesuffix(unit).strip()) * units[unit]
+    except InvalidOperation:
+        raise InvalidInput(f"{text!r} is no amount; write 0.5, 0.5ether, 20gwei or 7wei") from None
+    if not wei.is_finite() or wei != int(wei) or not 0 <= wei < 1 << 128:
+        raise InvalidInput(f"{text!r} is no whole number of wei from 0 on")
+    return int(wei)
+
+
+def show_ether(wei: int) -> str:
+    """An amount for people."""
+    from decimal import Decimal
+
+    if 0 < wei < 10**9:
+        return f"{wei} wei"
+    return f"{(Decimal(wei) / 10**18).normalize():f} ether"
+
+
+def short(value: bytes | str) -> str:
+    """The beginning of a hash or address."""
+    text = value.hex() if isinstance(value, bytes) else value
+    return text[:12] + "…" if len(text) > 14 else text
+
+
+def moment(instant: int) -> str:
+    """A unix instant in local time."""
+    from datetime import datetime
+
+    if not 0 < instant < 1 << 40:
+        return "-"
+    return datetime.fromtimestamp(instant).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def interactive() -> bool:
+    """Whether a person sits at the terminal."""
+    return sys.stdin.isatty()

@@ -1,0 +1,178 @@
+"""`assay job`: post jobs, look at them, end them, draw the money."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from referee_py.errors import InvalidInput
+
+from ..bundle import Bundle
+from ..chain import Job
+from ..chain.outbox import Call
+from ..config import Settings
+from ..posting import Offer, post_job
+from ..store import Store
+from .common import (
+    ACCOUNT,
+    CHAIN,
+    SERVE,
+    ether,
+    moment,
+    out,
+    reader,
+    sender,
+    short,
+    show_ether,
+    with_settings,
+)
+
+app = typer.Typer(help="Jobs: programs that somebody wants trained.", no_args_is_help=True)
+
+JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
+
+
+@app.command()
+@with_settings({**ACCOUNT, **SERVE})
+def post(
+    settings: Settings,
+    bundle: Annotated[Path, typer.Argument(help="Bundle made by `assay program build`.")],
+    reward: Annotated[str, typer.Option(help="Reward, in ether.")] = "1",
+    stake: Annotated[str, typer.Option(help="Stake of each claim, in ether.")] = "0.1",
+    slots: Annotated[int, typer.Option(help="How many trainers are wanted.", min=1, max=16)] = 1,
+    train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
+    reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
+    challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
+    clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 1800,
+    verdict: Annotated[int, typer.Option(help="Seconds for the verifiers' verdict.")] = 1800,
+    verifier: Annotated[
+        list[str] | None,
+        typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
+    ] = None,
+    threshold: Annotated[int, typer.Option(help="How many verifiers decide; 0 is a majority.")] = 0,
+) -> None:
+    """Post a job for a bundle: checks it, puts its artifacts into the store, escrows the reward.
+
+    Serve the artifacts at --public-uri with `assay artifacts serve`.
+    """
+    content = Bundle.read(bundle)
+    client = reader(settings)
+    verifiers = verifier or [address for address, _, _ in client.snapshot().verifiers()]
+    if not verifiers:
+        raise InvalidInput("no verifier is registered; register one with `assay verifier register`")
+    if settings.public_uri is None and not settings.port:
+        raise InvalidInput(
+            "trainers must know where the artifacts are; set --public-uri, or --port for a local one"
+        )
+    uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
+    offer = Offer(
+        reward=ether(reward),
+        stake=ether(stake),
+        slots=slots,
+        train_period=train,
+        reveal_period=reveal,
+        challenge_period=challenge,
+        clock=clock,
+        verdict_period=verdict,
+        verifiers=tuple(verifiers),
+        threshold=threshold,
+    )
+    store = Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
+    with sender(settings) as transactions:
+        number, receipt = post_job(client, transactions, store, content, offer, uri)
+    out.print(f"job {number}  [dim]{receipt.gas_used} gas, artifacts at {uri}[/dim]", soft_wrap=True)
+
+
+@app.command("list")
+@with_settings(CHAIN)
+def list_jobs(
+    settings: Settings, last: Annotated[int, typer.Option(help="How many of the newest to show.", min=1)] = 20
+) -> None:
+    """List the newest jobs."""
+    snapshot = reader(settings).snapshot()
+    table = Table("job", "phase", "reward", "stake", "steps", "claims", "groups", "open matches", box=None)
+    count = snapshot.job_count()
+    for number in range(max(1, count - last + 1), count + 1):
+        job = snapshot.job(number)
+        numbers = (len(job.claims), len(job.groups), job.open_matches)
+        table.add_row(
+            str(number),
+            job.phase.name.lower(),
+            show_ether(job.reward),
+            show_ether(job.stake),
+            str(job.program.steps),
+            *map(str, numbers),
+        )
+    out.print(table)
+
+
+@app.command()
+@with_settings(CHAIN)
+def show(settings: Settings, job: JobNumber) -> None:
+    """Show a job: its terms, phases, claims and matches."""
+    snapshot = reader(settings).snapshot()
+    found = snapshot.job(job)
+    _print_terms(found)
+    table = Table("claim", "owner", "root", "state", "artifacts at", box=None)
+    for claim in found.claims:
+        group = found.groups[claim.group]
+        state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
+        if found.accepted_root == group.root and not claim.lost and found.phase.ended:
+            state = "accepted"
+        row = (str(claim.index), claim.owner, short(group.root), state)
+        # NOTE: Text: a URI is a stranger's and must not be read as markup.
+        table.add_row(*row, Text(claim.uri))
+    if found.claims:
+        out.print(table)
+    for match_id in snapshot.matches_of(job):
+        match = snapshot.match(found, match_id)
+        out.print(
+            f"match {hex(match_id)}: {match.state.phase.name.lower()}, {match.state.reason.name.lower()}"
+        )
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def finalize(settings: Settings, job: JobNumber) -> None:
+    """End a job whose phases are over and whose matches are decided. Anybody may."""
+    client = reader(settings)
+    with sender(settings) as transactions:
+        transactions.send(Call.of(client.contracts.jobs, "finalize", job))
+    found = client.snapshot().job(job)
+    out.print(f"job {job}: {found.phase.name.lower()} {found.accepted_root.hex()}")
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def withdraw(settings: Settings) -> None:
+    """Draw what the contract owes this account: rewards, prizes, stakes."""
+    client = reader(settings)
+    with sender(settings) as transactions:
+        amount = client.snapshot().credit(transactions.address)
+        transactions.send(Call.of(client.contracts.jobs, "withdraw"))
+    out.print(f"{show_ether(amount)} to {transactions.address}")
+
+
+def _print_terms(job: Job) -> None:
+    table = Table("", "", show_header=False, box=None, title=f"job {job.id}", title_justify="left")
+    rows = {
+        "phase": job.phase.name.lower(),
+        "client": job.client,
+        "reward": f"{show_ether(job.reward)} for {job.slots} slots, stake {show_ether(job.stake)}",
+        "program": f"{job.program.hash().hex()} ({job.program.node_count} nodes, {job.program.steps} steps)",
+        "program file": job.program_file.hex(),
+        "artifacts at": job.uri,
+        "training until": moment(job.commit_end),
+        "reveal until": moment(job.reveal_end),
+        "challenge until": moment(job.challenge_end),
+        "match": f"{job.clock} s a side, {job.verdict_period} s for a verdict",
+        "verifiers": f"{job.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}",
+        "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
+    }
+    for name, value in rows.items():
+        table.add_row(Text(name, style="dim"), Text(value))
+    out.print(table)

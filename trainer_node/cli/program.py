@@ -1,0 +1,84 @@
+"""`assay program`: capture a training job into a bundle, and look at one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ..bundle import Bundle
+from ..errors import ConfigError
+from .common import out
+
+app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
+
+
+def _capture() -> Any:
+    try:
+        from .. import capture
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == "trainer_node":
+            raise
+        raise ConfigError(
+            f"capture needs {error.name}; install it with: pip install 'assay-referee[capture]'"
+        ) from error
+    return capture
+
+
+@app.command()
+def build(
+    recipe: Annotated[
+        str, typer.Argument(help="A built-in recipe, or path/to/file.py:function. That file is run.")
+    ],
+    folder: Annotated[Path, typer.Argument(help="Where to write the bundle.")],
+    steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of initial weights and data order.")] = None,
+) -> None:
+    """Capture a PyTorch training job into a bundle: program, terms and tensors."""
+    capture = _capture()
+    bundle: Bundle = capture.build(capture.load_recipe(recipe, steps=steps, seed=seed))
+    bundle.write(folder)
+    _show(bundle, folder)
+
+
+@app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="A bundle.")],
+    nodes: Annotated[bool, typer.Option(help="List every node.")] = False,
+) -> None:
+    """Check a bundle and show what it holds."""
+    bundle = Bundle.read(folder)
+    _show(bundle, folder)
+    if nodes:
+        for number, node in enumerate(bundle.program.nodes):
+            out.print(f"{number:6}  {node}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def recipes() -> None:
+    """List the built-in recipes."""
+    for name in sorted(_capture().BUILTIN):
+        out.print(name)
+
+
+def _show(bundle: Bundle, folder: Path) -> None:
+    terms, program = bundle.terms, bundle.program
+    parameters = sum(array.size for array in bundle.initial)
+    table = Table("", "", show_header=False, box=None, title=f"{bundle.name}  {folder}", title_justify="left")
+    rows = {
+        "program hash": terms.hash().hex(),
+        "structure root": terms.structure_root.hex(),
+        "initial root": terms.initial_root.hex(),
+        "nodes": terms.node_count,
+        "slots": f"{terms.slot_count} ({parameters} elements)",
+        "constants": f"{terms.constant_count} ({sum(array.nbytes for array in bundle.constants)} bytes)",
+        "steps": terms.steps,
+        "strides": ", ".join(map(str, terms.strides)),
+        "opset": program.opset,
+        "metrics": ", ".join(sorted(bundle.metrics)) or "none",
+    }
+    for name, value in rows.items():
+        table.add_row(f"[dim]{name}[/dim]", str(value))
+    out.print(table)

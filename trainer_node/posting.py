@@ -1,0 +1,119 @@
+"""What a client does: post a job for a bundle, and serve its artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from referee_py.errors import InvalidInput
+from referee_py.program import Terms
+
+from .bundle import Bundle
+from .chain import ChainClient, Receipt, TransactionManager
+from .chain.outbox import Call
+from .errors import RpcCorrupt
+from .fetch import check_uri
+from .store import Store
+
+ETHER = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the client decides about a job, beside the program. Wei and seconds."""
+
+    reward: int
+    stake: int
+    slots: int = 1
+    train_period: int = 3600
+    reveal_period: int = 600
+    challenge_period: int = 3600
+    clock: int = 1800
+    verdict_period: int = 1800
+    verifiers: tuple[str, ...] = ()
+    threshold: int = 0
+    """How many verifiers decide; 0 is a majority."""
+
+    @property
+    def votes_needed(self) -> int:
+        return self.threshold or len(self.verifiers) // 2 + 1
+
+
+def put_bundle(bundle: Bundle, store: Store) -> bytes:
+    """Copy a bundle's program file and tensors into a store. Returns the program file's SHA-256."""
+    for array in (*bundle.constants, *bundle.initial):
+        store.put_tensor(array)
+    return store.put_blob(bundle.program.to_bytes())
+
+
+def post_job(
+    client: ChainClient,
+    transactions: TransactionManager,
+    store: Store,
+    bundle: Bundle,
+    offer: Offer,
+    uri: str,
+) -> tuple[int, Receipt]:
+    """Put the bundle into the store and the job on the chain. Returns the job's number.
+
+    The terms are computed anew from the program and the tensors. Raises InvalidProgram or HashMismatch if the bundle
+    does not agree with them, Reverted if the contract refuses the offer.
+    """
+    check_uri(uri)
+    check_bundle(bundle)
+    file_hash = put_bundle(bundle, store)
+    if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
+        raise InvalidInput("the program file changed while it was read; build the bundle again")
+    jobs = client.contracts.jobs
+    terms = contract_terms(bundle.terms, file_hash, uri, client.deployment.referee, offer)
+    receipt = transactions.send(Call.of(jobs, "post", terms, value=offer.reward))
+    for log in receipt.logs:
+        if str(log["address"]).lower() == str(jobs.address).lower():
+            event = jobs.events["Posted"]()
+            if bytes(log["topics"][0]) == bytes.fromhex(str(event.topic).removeprefix("0x")):
+                return int(event.process_log(log)["args"]["jobId"]), receipt
+    raise RpcCorrupt(
+        f"the receipt of {receipt.tx_hash.hex()} has no Posted event; is it the right Jobs contract?"
+    )
+
+
+def check_bundle(bundle: Bundle) -> None:
+    """Raises InvalidProgram, UnknownVersion or HashMismatch unless program, terms and tensors agree."""
+    bundle.terms.check(bundle.program)
+    for kind, descriptors, arrays in (
+        ("constant", bundle.program.constants, bundle.constants),
+        ("initial slot", bundle.program.initial, bundle.initial),
+    ):
+        if len(descriptors) != len(arrays):
+            raise InvalidInput(f"the bundle has {len(arrays)} tensors for {len(descriptors)} of kind {kind}")
+        for i, (descriptor, array) in enumerate(zip(descriptors, arrays, strict=True)):
+            descriptor.check(array, f"{kind} {i}")
+
+
+def contract_terms(
+    program: Terms, file_hash: bytes, uri: str, referee: str, offer: Offer
+) -> tuple[object, ...]:
+    """The contract's Terms struct, in its order."""
+    return (
+        contract_program(program),
+        file_hash,
+        uri,
+        referee,
+        offer.slots,
+        offer.stake,
+        offer.train_period,
+        offer.reveal_period,
+        offer.challenge_period,
+        offer.clock,
+        offer.verdict_period,
+        offer.votes_needed,
+        list(offer.verifiers),
+    )
+
+
+def contract_program(terms: Terms) -> tuple[object, ...]:
+    """The contract's Program struct, in its order."""
+    roots: Sequence[bytes] = (terms.structure_root, terms.slot_root, terms.constant_root, terms.initial_root)
+    counts = (terms.node_count, terms.slot_count, terms.constant_count)
+    return (terms.opset, terms.mode, *counts, terms.steps, *roots, list(terms.strides))
