@@ -105,9 +105,7 @@ contract ClaimsTest is Market {
         jobs.commit(job, commitment);
         commit(job, person(1), 7);
         reveal(job, person(1), 7);
-        vm.prank(person(2));
-        refuses(IJobs.WrongCommitment.selector);
-        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        revealRefused(job, person(2), 7, 7, IJobs.WrongCommitment.selector);
     }
 
     function test_onlyWhatWasCommittedCanBeRevealedAndOnce() public {
@@ -117,23 +115,13 @@ contract ClaimsTest is Market {
         }
         commit(job, person(1), 7);
         commit(job, person(2), 8);
-        vm.prank(person(1));
-        refuses(IJobs.WrongPhase.selector);
-        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        revealRefused(job, person(1), 7, 7, IJobs.WrongPhase.selector);
         pass(PERIOD);
-        vm.prank(person(1));
-        refuses(IJobs.WrongCommitment.selector);
-        jobs.reveal(job, claim(8), bytes32(uint256(7)));
+        revealRefused(job, person(1), 8, 7, IJobs.WrongCommitment.selector);
         reveal(job, person(1), 7);
-        vm.prank(person(1));
-        refuses(IJobs.AlreadyClaimed.selector);
-        jobs.reveal(job, claim(7), bytes32(uint256(7)));
-        vm.prank(person(3));
-        refuses(IJobs.NothingCommitted.selector);
-        jobs.reveal(job, claim(7), bytes32(uint256(7)));
-        vm.prank(person(4));
-        refuses(IJobs.NotTrainer.selector);
-        jobs.reveal(job, claim(7), bytes32(uint256(7)));
+        revealRefused(job, person(1), 7, 7, IJobs.AlreadyClaimed.selector);
+        revealRefused(job, person(3), 7, 7, IJobs.NothingCommitted.selector);
+        revealRefused(job, person(4), 7, 7, IJobs.NotTrainer.selector);
         reveal(job, person(2), 8);
         inPhase(job, JobPhase.Challenge);
     }
@@ -169,20 +157,14 @@ contract ClaimsTest is Market {
 
     function test_aDoubleClaimReverts() public {
         uint256 job = claimed(7);
-        vm.prank(person(1));
-        refuses(IJobs.AlreadyClaimed.selector);
-        jobs.challenge{value: STAKE}(job, claim(8));
+        challengeRefused(job, person(1), 8, STAKE, IJobs.AlreadyClaimed.selector);
         challenge(job, person(2), 8);
-        vm.prank(person(2));
-        refuses(IJobs.AlreadyClaimed.selector);
-        jobs.challenge{value: STAKE}(job, claim(9));
+        challengeRefused(job, person(2), 9, STAKE, IJobs.AlreadyClaimed.selector);
     }
 
     function test_aChallengeIsInTimeAndFullyStaked() public {
         uint256 job = claimed(7);
-        vm.prank(person(2));
-        refuses(IJobs.WrongStake.selector);
-        jobs.challenge{value: STAKE - 1}(job, claim(8));
+        challengeRefused(job, person(2), 8, STAKE - 1, IJobs.WrongStake.selector);
         Claim memory c = claim(8);
         c.uri = string(new bytes(513));
         vm.prank(person(2));
@@ -191,9 +173,7 @@ contract ClaimsTest is Market {
         pass(PERIOD - 1);
         challenge(job, person(2), 8);
         pass(1);
-        vm.prank(person(3));
-        refuses(IJobs.WrongPhase.selector);
-        jobs.challenge{value: STAKE}(job, claim(9));
+        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
     }
 
     function test_aJobHasAtMost64Claims() public {
@@ -201,9 +181,7 @@ contract ClaimsTest is Market {
         for (uint160 n = 2; n <= 64; ++n) {
             challenge(job, person(n), 7);
         }
-        vm.prank(person(65));
-        refuses(IJobs.TooManyClaims.selector);
-        jobs.challenge{value: STAKE}(job, claim(7));
+        challengeRefused(job, person(65), 7, STAKE, IJobs.TooManyClaims.selector);
         pass(PERIOD);
         jobs.finalize(job);
         credited(person(64), STAKE, "the last one's stake");

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
+import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {Terms} from "contracts/interfaces/IJobs.sol";
 import {IJobs} from "contracts/interfaces/IJobs.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
@@ -256,21 +257,17 @@ contract EscrowTest is Market {
         challenge(job, person(2), 7);
         challenge(job, person(3), 8);
         challenge(job, person(4), 9);
-        vm.prank(person(5));
-        refuses(IJobs.MatchTaken.selector);
-        jobs.challenge{value: STAKE}(job, claim(10));
+        challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
         crook.setNext(0);
-        vm.prank(person(5));
-        refuses(IJobs.MatchTaken.selector);
-        jobs.challenge{value: STAKE}(job, claim(10));
+        challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
     }
 
     function test_aCrookedRefereeCannotComeBackWhileAMatchOpens() public {
         (CrookedReferee crook, uint256 job,) = _crooked();
         crook.setReenter();
         challenge(job, person(2), 7);
-        vm.prank(person(3));
-        vm.expectRevert();
-        jobs.challenge{value: STAKE}(job, claim(8));
+        challengeRefused(
+            job, person(3), 8, STAKE, ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector
+        );
     }
 }

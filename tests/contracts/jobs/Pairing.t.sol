@@ -158,9 +158,7 @@ contract PairingTest is Market {
         eq(burned(), 0, "nothing is burned");
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(job);
-        vm.prank(person(5));
-        refuses(IJobs.WrongPhase.selector);
-        jobs.challenge{value: STAKE}(job, claim(8));
+        challengeRefused(job, person(5), 8, STAKE, IJobs.WrongPhase.selector);
     }
 
     function test_aVoidJobRefundsSlotsThatHadNoTimeToReveal() public {

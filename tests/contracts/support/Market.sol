@@ -113,13 +113,33 @@ abstract contract Market is Base {
     }
 
     function reveal(uint256 job, address who, uint256 output) internal {
+        Claim memory c = claim(output);
         vm.prank(who);
-        jobs.reveal(job, claim(output), bytes32(output));
+        jobs.reveal(job, c, bytes32(output));
+    }
+
+    // NOTE: hashing is a call of the precompile, so a claim is built before `prank` and `expectRevert`.
+
+    function revealRefused(uint256 job, address who, uint256 output, uint256 salt, bytes4 selector) internal {
+        Claim memory c = claim(output);
+        vm.prank(who);
+        refuses(selector);
+        jobs.reveal(job, c, bytes32(salt));
     }
 
     function challenge(uint256 job, address who, uint256 output) internal {
+        Claim memory c = claim(output);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, claim(output));
+        jobs.challenge{value: STAKE}(job, c);
+    }
+
+    function challengeRefused(uint256 job, address who, uint256 output, uint256 value, bytes4 selector)
+        internal
+    {
+        Claim memory c = claim(output);
+        vm.prank(who);
+        refuses(selector);
+        jobs.challenge{value: value}(job, c);
     }
 
     /// @dev A job whose trainers (persons 1, 2, ...) have claimed these outputs; now in its challenge phase.
