@@ -1,0 +1,250 @@
+"""A whole dispute in one process: a real chain, real artifact servers, real nodes; only the clock is ours.
+
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.POISON_DATA]) as arena:
+        outcome = arena.play()
+
+Nodes are ticked in turn. When nobody has anything to do, the chain's time is moved on, so nothing waits for a wall clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from eth_account import Account
+from web3 import Web3
+
+from referee_py.game.state import Reason
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import Call, ChainClient, Deployment, Job, Snapshot, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder
+from trainer_node.challenger import challenger
+from trainer_node.config import Mode, load_settings
+from trainer_node.db import Database
+from trainer_node.deploy import ETHER, Parameters, deploy
+from trainer_node.faults import Fault
+from trainer_node.keys import create_key
+from trainer_node.party import Party, crew
+from trainer_node.posting import Offer, post_job
+from trainer_node.server import ArtifactServer
+from trainer_node.service import Node, open_node
+from trainer_node.store import Store
+from trainer_node.trainer import trainer
+from trainer_node.verifier import Verifier
+from trainer_node.workshop import Workshop
+
+PERIOD_S = 600
+CLOCK_S = 120
+TIME_STEP_S = 30
+PASSWORD = "arena"  # noqa: S105
+DEADLINE_S = 100.0
+STAKE, REWARD = ETHER, 3 * ETHER
+NOWHERE = "http://127.0.0.1:9"
+"""A port that nobody listens on: who names it withholds its artifacts."""
+
+
+@dataclass
+class Member:
+    """A node of the arena; ``before`` is what it had when the job was posted, in wei."""
+
+    name: str
+    honest: bool
+    node: Node
+    part: Party | Verifier
+    workshop: Workshop | None
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: what decided, and the losers' addresses."""
+
+    job: Job
+    matches: list[tuple[Reason, set[str]]]
+    profit: dict[str, int]
+    moves: int
+    """Transactions to the referee."""
+
+
+class Arena:
+    """Use as a context manager. Trainer ``i`` lies, if it does, from step ``fault_step + i`` on."""
+
+    def __init__(
+        self,
+        anvil: Anvil,
+        folder: Path,
+        bundle: Bundle,
+        *,
+        trainers: Sequence[Fault],
+        challenger: Fault | None = Fault.NONE,
+        mode: Mode = Mode.CHALLENGE,
+        fault_step: int = 13,
+        serve: bool = True,
+        verifiers: int = 2,
+        threshold: int = 1,
+    ) -> None:
+        self._anvil, self._folder, self._bundle = anvil, folder, bundle
+        self._serve = serve
+        self._stack = contextlib.ExitStack()
+        self._keys = list(anvil.keys)
+        self.members: list[Member] = []
+        client = self._deploy()
+        for number in range(verifiers):
+            self._add_verifier(f"verifier-{number}")
+        for number, fault in enumerate(trainers):
+            self._add_player(f"trainer-{number}", fault, fault_step + number, None)
+        if challenger is not None:
+            self._add_player("challenger", challenger, fault_step, mode)
+        self._post(client, len(trainers), threshold)
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # ------------------------------------------------------------------ play
+
+    def play(self) -> Outcome:
+        """Until the job has ended and everybody has been paid."""
+        until = time.monotonic() + DEADLINE_S
+        while time.monotonic() < until:
+            before = self.web3.eth.block_number
+            for member in self.members:
+                member.part.tick()
+            if self.web3.eth.block_number != before:
+                continue
+            snapshot = self.client.snapshot()
+            if snapshot.job(self.job_id).phase.ended and not any(map(snapshot.credit, self._players())):
+                return self._outcome(snapshot)
+            if any(member.workshop is not None and member.workshop.busy for member in self.members):
+                time.sleep(0.02)
+            else:
+                self.skip(TIME_STEP_S)
+        raise AssertionError(f"the job did not end: {self.client.snapshot().job(self.job_id)}")
+
+    def skip(self, seconds: int) -> None:
+        """Let time pass on the chain."""
+        for method, params in (("evm_increaseTime", [seconds]), ("evm_mine", [])):
+            self.web3.provider.make_request(method, params)  # type: ignore[arg-type]
+
+    def address(self, name: str) -> str:
+        """The account of a member."""
+        return next(member.node.address or "" for member in self.members if member.name == name)
+
+    def _players(self) -> list[str]:
+        return [m.node.address for m in self.members if isinstance(m.part, Party) and m.node.address]
+
+    def _outcome(self, snapshot: Snapshot) -> Outcome:
+        job = snapshot.job(self.job_id)
+        matches = []
+        for match_id in snapshot.matches_of(self.job_id):
+            match = snapshot.match(job, match_id)
+            losers = {player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1}
+            matches.append((match.state.reason, losers))
+        spent = {m.name: self._gas_cost(m) for m in self.members}
+        profit = {m.name: self._wealth(m, snapshot) + spent[m.name] - m.before for m in self.members}
+        referee = self.client.deployment.referee
+        moves = sum(
+            transaction["to"] == referee
+            for number in range(self._posted_block, snapshot.block.number + 1)
+            for transaction in self.web3.eth.get_block(number, True)["transactions"]  # type: ignore[index]
+        )
+        return Outcome(job, matches, profit, moves)
+
+    def _wealth(self, member: Member, snapshot: Snapshot) -> int:
+        assert member.node.address is not None
+        return self.web3.eth.get_balance(member.node.address) + snapshot.credit(member.node.address)  # type: ignore[arg-type]
+
+    def _gas_cost(self, member: Member) -> int:
+        total = 0
+        for number in range(self._posted_block + 1, self.web3.eth.block_number + 1):
+            for transaction in self.web3.eth.get_block(number, True)["transactions"]:
+                if transaction["from"] == member.node.address:  # type: ignore[index]
+                    receipt = self.web3.eth.get_transaction_receipt(transaction["hash"])  # type: ignore[index]
+                    total += receipt["gasUsed"] * receipt["effectiveGasPrice"]
+        return total
+
+    # ------------------------------------------------------------------ set up
+
+    def _deploy(self) -> TransactionManager:
+        self.web3: Web3 = connect(self._anvil.url, self._anvil.chain_id)
+        client = self._transactions()
+        self._deployment = self._folder / "deployment.json"
+        parameters = Parameters(min_bond=ETHER, leave_delay=60, min_stake=ETHER // 100, min_period=10)
+        deploy(self.web3, client, self._deployment, parameters, chain_id=self._anvil.chain_id)
+        self.client = ChainClient(self.web3, Deployment.load(self._deployment))
+        return client
+
+    def _transactions(self) -> TransactionManager:
+        account = Account.from_key(self._keys.pop(0))
+        return TransactionManager(
+            self.web3,
+            account,
+            Database(None),
+            chain_id=self._anvil.chain_id,
+            decode=error_decoder(),
+            poll_s=0.01,
+        )
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        folder = self._folder / name
+        create_key(folder / "key.json", PASSWORD, key=self._keys.pop(0), work_factor=2)
+        return self._stack.enter_context(
+            open_node(
+                load_settings(
+                    rpc_url=self._anvil.url,
+                    chain_id=self._anvil.chain_id,
+                    deployment=self._deployment,
+                    data_dir=folder,
+                    password=PASSWORD,
+                    poll_s=0.01,
+                    log_level="warning",
+                    **settings,
+                ),
+                role,
+            )
+        )
+
+    def _add_verifier(self, name: str) -> None:
+        node = self._node(name, "verifier")
+        assert node.transactions is not None
+        register = Call.of(self.client.contracts.registry, "register", node.public_uri, value=ETHER)
+        node.transactions.send(register)
+        self.members.append(Member(name, True, node, Verifier(node), None))
+
+    def _add_player(self, name: str, fault: Fault, fault_step: int, mode: Mode | None) -> None:
+        settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
+        node = self._node(name, name, mode=mode, **settings)
+        workshop = self._stack.enter_context(crew(node, fault, fault_step))
+        silent = fault is Fault.WITHHOLD
+        part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
+        self.members.append(Member(name, fault is Fault.NONE, node, part, workshop))
+
+    def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
+        store = Store(self._folder / "client")
+        server = self._stack.enter_context(ArtifactServer(store))
+        offer = Offer(
+            reward=REWARD,
+            stake=STAKE,
+            slots=slots,
+            train_period=PERIOD_S,
+            reveal_period=PERIOD_S,
+            challenge_period=PERIOD_S,
+            clock=CLOCK_S,
+            verdict_period=PERIOD_S,
+            verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
+            threshold=threshold,
+        )
+        self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
+        self._posted_block = receipt.block
+        snapshot = self.client.snapshot()
+        for member in self.members:
+            member.before = self._wealth(member, snapshot)

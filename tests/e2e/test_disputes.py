@@ -1,0 +1,109 @@
+"""Who lies, loses; who is honest, keeps everything. Each test is one job from posting to the last payment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import repops
+
+from referee_py.execute import Run
+from referee_py.game.state import Reason
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import JobPhase
+from trainer_node.faults import EXPECTED, Fault
+
+from .arena import REWARD, STAKE, Arena, Outcome
+
+LIES = list(EXPECTED)
+
+
+def honest_root(bundle: Bundle) -> bytes:
+    """Computed here, by nobody who takes part."""
+    terms = bundle.terms
+    run = Run(
+        bundle.program,
+        bundle.constants,
+        bundle.initial,
+        terms.steps,
+        terms.strides,
+        repops.backend("cpu"),
+    )
+    return run.commit_run().claim().root
+
+
+def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
+    """The honest root is accepted, no honest party has lost, every liar has lost its stake."""
+    assert outcome.job.phase is JobPhase.ACCEPTED
+    assert outcome.job.accepted_root == honest_root(bundle)
+    for member in arena.members:
+        if member.honest:
+            assert outcome.profit[member.name] >= 0, f"{member.name} lost {outcome.profit[member.name]}"
+        else:
+            assert outcome.profit[member.name] == -STAKE, member.name
+
+
+def test_without_a_lie_there_is_no_dispute(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.NONE]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == []
+        assert outcome.profit["trainer-0"] == outcome.profit["trainer-1"] == REWARD // 2
+
+
+@pytest.mark.parametrize("fault", LIES)
+def test_a_lying_trainer_loses_to_an_honest_one(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
+) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, fault]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]
+        assert outcome.moves <= 8 or fault is Fault.WITHHOLD
+
+
+@pytest.mark.parametrize("fault", [Fault.WRONG_OP_OUTPUT, Fault.STALE_WEIGHTS])
+def test_a_lone_liar_is_caught_by_the_challenger(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
+) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[fault]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] >= REWARD
+
+
+@pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
+def test_a_lying_challenger_loses_to_an_honest_trainer(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
+) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE], challenger=fault) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == [(EXPECTED[fault], {arena.address("challenger")})]
+
+
+def test_two_different_liars_lose_to_one_honest_claim(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    trainers = [Fault.WRONG_INPUT, Fault.SKIP_STEPS, Fault.NONE]
+    with Arena(anvil, tmp_path, bundle, trainers=trainers) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert len(outcome.matches) == 2
+
+
+@pytest.mark.parametrize("fault", [Fault.WRONG_OP_OUTPUT, Fault.WRONG_INPUT, Fault.WRONG_STRUCTURE])
+def test_withheld_trees_are_walked_on_chain(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
+) -> None:
+    """Nobody serves anything to the other side: children and records are published as moves."""
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, fault], serve=False) as arena:
+        outcome = arena.play()
+        if fault is Fault.WRONG_OP_OUTPUT:
+            # The verifiers cannot have the inputs either: nobody is shown wrong, and nobody loses.
+            assert outcome.matches == [(Reason.UNRESOLVED, set())]
+            assert outcome.job.phase is JobPhase.VOID
+            assert all(profit == 0 for profit in outcome.profit.values())
+        else:
+            expect_justice(arena, outcome, bundle)
+            assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]

@@ -1,0 +1,53 @@
+"""The challenger bot: replays what was claimed, and disputes what it cannot reproduce."""
+
+from __future__ import annotations
+
+import repops
+import structlog
+
+from referee_py.execute import Claim
+
+from .chain import Job
+from .config import Mode, Settings
+from .decide import Do, challenger_acts, disagreements
+from .faults import Fault
+from .party import Party, crew
+from .service import Node, Service, open_node
+from .workshop import Workshop
+
+_log = structlog.get_logger(__name__)
+
+
+def run(settings: Settings, fault: Fault = Fault.NONE, fault_step: int = 1) -> None:
+    """Run until told to stop. ``fault`` makes it dispute right results, for demonstrations."""
+    repops.set_num_threads(settings.worker_threads)
+    with (
+        open_node(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
+        crew(node, fault, fault_step) as workshop,
+    ):
+        Service(node, challenger(node, workshop).tick).run()
+
+
+def challenger(node: Node, workshop: Workshop) -> Party:
+    """The challenger's part in every job of the deployment."""
+    told: set[tuple[int, bytes]] = set()
+
+    def decide(job: Job) -> tuple[list[Do], Claim | None]:
+        if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
+            return [], None
+        own = workshop.train(job)
+        if own is not None:
+            _report(job, own, told)
+        return challenger_acts(job, node.address, own, node.settings.mode), own
+
+    return Party(node, workshop, decide)
+
+
+def _report(job: Job, own: Claim, told: set[tuple[int, bytes]]) -> None:
+    """Say once about each claimed root whether we could reproduce it."""
+    wrong = {group.root for group in disagreements(job, own)}
+    for group in job.groups:
+        if (job.id, group.root) not in told:
+            told.add((job.id, group.root))
+            verdict = "claim.invalid" if group.root in wrong else "claim.valid"
+            _log.info(verdict, job=job.id, claimed=group.root.hex(), own=own.root.hex())

@@ -1,0 +1,95 @@
+"""What to do about a job: pure functions of chain state and own data (DESIGN section 7).
+
+    trainer     join -> commit -> reveal -> play -> finalize -> withdraw
+    challenger                  challenge -> play -> finalize -> withdraw
+
+Whether the contract agrees is for the contract to say: every act is simulated before it is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from referee_py.execute import Claim
+
+from .chain import Group, Job, JobPhase, MatchInfo
+from .config import Mode
+
+NO_COMMITMENT = bytes(32)
+
+
+class Do(StrEnum):
+    """An act on a job. What it needs besides, the node knows."""
+
+    JOIN = "join"
+    COMMIT = "commit"
+    REVEAL = "reveal"
+    CHALLENGE = "challenge"
+    FINALIZE = "finalize"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A match in which the own result is at stake: the side that claims it, and both groups."""
+
+    match: MatchInfo
+    side: int
+    may_refine: bool
+    own: Group
+    opponent: Group
+
+
+def trainer_acts(job: Job, me: str, own: Claim | None, *, willing: bool) -> list[Do]:
+    """What a trainer does about a job now. ``own``: its result, once it has one; ``willing``: it would join."""
+    mine = job.trainer(me)
+    match job.phase:
+        case JobPhase.TRAINING if mine is None:
+            return [Do.JOIN] if willing and len(job.trainers) < job.slots else []
+        case JobPhase.TRAINING if mine is not None and own is not None and mine.commitment == NO_COMMITMENT:
+            return [Do.COMMIT]
+        case JobPhase.REVEAL if mine is not None and own is not None:
+            return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [Do.REVEAL]
+    return _closing(job, job.claim_of(me) is not None)
+
+
+def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> list[Do]:
+    """What a challenger does about a job now. Without a result of its own it does nothing: silence proves nothing."""
+    if me is None or mode is Mode.WATCH:
+        return []
+    if job.phase is JobPhase.CHALLENGE and mode is Mode.CHALLENGE and own is not None:
+        claimed = job.group_of_root(own.root)
+        absent = claimed is None or claimed.dead
+        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill.
+        if absent and job.claims and job.claim_of(me) is None:
+            return [Do.CHALLENGE]
+    return _closing(job, job.claim_of(me) is not None)
+
+
+def seats(job: Job, matches: list[MatchInfo], me: str | None, own: Claim | None) -> list[Seat]:
+    """The open matches about the own result. Anybody may play for it; only its spokesman may refine."""
+    if own is None:
+        return []
+    found = []
+    for match in matches:
+        pair = job.pair(match.id)
+        if pair is None or own.root not in (pair[0].root, pair[1].root):
+            continue
+        mine, other = pair if pair[0].root == own.root else pair[::-1]
+        if mine.speaker is None:
+            continue
+        side = match.side_of(job.claims[mine.speaker].owner)
+        if side is not None:
+            may_refine = me is not None and match.side_of(me) == side
+            found.append(Seat(match, side, may_refine, mine, other))
+    return found
+
+
+def disagreements(job: Job, own: Claim | None) -> list[Group]:
+    """The groups that claim something else than what we have found."""
+    return [] if own is None else [group for group in job.groups if group.root != own.root and not group.dead]
+
+
+def _closing(job: Job, concerned: bool) -> list[Do]:
+    due = job.phase is JobPhase.CLOSING and job.open_matches == 0
+    return [Do.FINALIZE] if due and concerned else []

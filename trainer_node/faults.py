@@ -1,0 +1,222 @@
+"""Lies for demonstrations and tests: the ways in which a trainer may cheat, each a small change to an honest run.
+
+A liar here is consistent: it really computes with its lie, commits to what it computed, and defends that in a dispute
+with the same player as everybody. What decides against it is the table `EXPECTED`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from referee_py.commit import Record
+from referee_py.commit.tensor import Array
+from referee_py.errors import InvalidInput
+from referee_py.execute import Backend, Executor, Interpreter, NodeHook, Site, State, StepTrace, Value
+from referee_py.game.state import Reason
+from referee_py.program import Kind, Operand, Program
+
+
+class Fault(StrEnum):
+    """What a party does wrong."""
+
+    NONE = "none"
+    POISON_DATA = "poison-data"
+    SKIP_STEPS = "skip-steps"
+    WRONG_OP_OUTPUT = "wrong-op-output"
+    WRONG_STRUCTURE = "wrong-structure"
+    WRONG_INPUT = "wrong-input"
+    STALE_WEIGHTS = "stale-weights"
+    WITHHOLD = "withhold"
+
+
+EXPECTED: dict[Fault, Reason] = {
+    Fault.POISON_DATA: Reason.INPUT_CONSTANT,
+    Fault.SKIP_STEPS: Reason.INPUT_STEP,
+    Fault.WRONG_OP_OUTPUT: Reason.OPERATOR,
+    Fault.WRONG_STRUCTURE: Reason.STRUCTURE,
+    Fault.WRONG_INPUT: Reason.INPUT_NODE,
+    Fault.STALE_WEIGHTS: Reason.INPUT_CHECKPOINT,
+    Fault.WITHHOLD: Reason.TIMEOUT,
+}
+"""What must decide the dispute about a run with that fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a fault is built for; ``step`` (from 1) is where the lie begins."""
+
+    program: Program
+    constants: Sequence[Array]
+    initial: Sequence[Array]
+    backend: Backend
+    step: int
+
+
+def executor_of(fault: Fault, target: Target) -> Executor | None:
+    """The executor that tells this lie; None for an honest one."""
+    if fault is Fault.NONE:
+        return None
+    if fault is Fault.SKIP_STEPS:
+        return _SkipSteps(target)
+    hook = _HOOKS[fault](target)
+    return Interpreter(target.program, target.constants, target.backend, hook)
+
+
+class _PoisonData(NodeHook):
+    """One label that the batch uses is changed in one step."""
+
+    def __init__(self, target: Target) -> None:
+        self._step = target.step
+        self._node = _find(target.program, "take", lambda node: _labels(target.program, node))
+
+    def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
+        if (at.step, at.node) != (self._step, self._node):
+            return inputs
+        labels = inputs[0].array.copy()
+        labels[inputs[1].array.flat[0]] ^= 1
+        return [Value(labels), *inputs[1:]]
+
+
+class _WrongOutput(NodeHook):
+    """One element of one matrix product is off by one unit in the last place."""
+
+    def __init__(self, target: Target) -> None:
+        self._step = target.step
+        self._node = _find(target.program, "mm")
+
+    def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
+        if (at.step, at.node) != (self._step, self._node):
+            return outputs
+        array = outputs[0].array.copy()
+        array.flat[0] = np.nextafter(array.flat[0], np.float32(np.inf))
+        return [Value(array), *outputs[1:]]
+
+
+class _WrongStructure(NodeHook):
+    """From its step on, one node is said to be another operator."""
+
+    def __init__(self, target: Target) -> None:
+        self._step = target.step
+        self._node = _find(target.program, "mm")
+        self._other = target.program.nodes[_find(target.program, "add")].hash()
+
+    def record(self, at: Site, record: Record) -> Record:
+        if at.step < self._step or at.node != self._node:
+            return record
+        return Record(self._other, record.inputs, record.outputs, record.log)
+
+
+class _WrongInput(NodeHook):
+    """One node takes another earlier value of the same type in place of its input."""
+
+    keeps_values = True
+
+    def __init__(self, target: Target) -> None:
+        self._step = target.step
+        self._program = target.program
+
+    def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
+        if at.step != self._step or self._program.nodes[at.node].name != "mm":
+            return inputs
+        for position, operand in enumerate(self._program.nodes[at.node].inputs):
+            other = self._another(at, operand) if operand.kind is Kind.NODE else None
+            if other is not None:
+                return [*inputs[:position], other, *inputs[position + 1 :]]
+        return inputs
+
+    def _another(self, at: Site, operand: Operand) -> Value | None:
+        """The latest earlier value of the operand's type that is not the operand's."""
+        right = at.lookup(operand)
+        for node in reversed(range(at.node)):
+            for output, kind in enumerate(self._program.nodes[node].outputs):
+                if kind != self._program.nodes[operand.index].outputs[operand.output]:
+                    continue
+                value = at.lookup(Operand(Kind.NODE, node, output))
+                if value.hash() != right.hash():
+                    return value
+        return None
+
+
+class _StaleWeights(NodeHook):
+    """One node reads a weight as it was before training."""
+
+    def __init__(self, target: Target) -> None:
+        self._step = target.step
+        self._initial = target.initial
+        self._program = target.program
+        self._node = _find(target.program, None, lambda node: _reads_weight(target.program, node))
+
+    def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
+        if (at.step, at.node) != (self._step, self._node):
+            return inputs
+        operands = self._program.nodes[at.node].inputs
+        return [
+            Value(self._initial[operand.index]) if operand.kind is Kind.SLOT else value
+            for operand, value in zip(operands, inputs, strict=True)
+        ]
+
+
+class _SkipSteps:
+    """From its step on nothing is computed any more: the last real step is presented again and again."""
+
+    def __init__(self, target: Target) -> None:
+        if target.step < 2:
+            raise InvalidInput(
+                f"steps cannot be skipped from step {target.step}; the first real one is needed"
+            )
+        self._step = target.step
+        self._honest = Interpreter(target.program, target.constants, target.backend)
+        self._initial = State.of(0, target.initial)
+        self._last: StepTrace | None = None
+
+    def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
+        if state.step + 1 < self._step:
+            return self._honest.step(state, commit)
+        after = State(state.step + 1, state.values)
+        return after, StepTrace(after.step, self._last_real().records) if commit else None
+
+    def _last_real(self) -> StepTrace:
+        if self._last is None:
+            state = self._initial
+            while state.step < self._step - 2:
+                state, _ = self._honest.step(state, False)
+            _, self._last = self._honest.step(state, True)
+        assert self._last is not None
+        return self._last
+
+
+_HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
+    Fault.POISON_DATA: _PoisonData,
+    Fault.WRONG_OP_OUTPUT: _WrongOutput,
+    Fault.WRONG_STRUCTURE: _WrongStructure,
+    Fault.WRONG_INPUT: _WrongInput,
+    Fault.STALE_WEIGHTS: _StaleWeights,
+    # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/trainer.py).
+    Fault.WITHHOLD: _WrongOutput,
+}
+
+
+def _find(program: Program, name: str | None, accepts: Callable[[int], bool] = lambda _: True) -> int:
+    """The first node of that operator (of any, if None) that is accepted."""
+    for node, structure in enumerate(program.nodes):
+        if name in (None, structure.name) and accepts(node):
+            return node
+    raise InvalidInput(f"the program has no {name or 'fitting'} node to lie about; choose another fault")
+
+
+def _reads_weight(program: Program, node: int) -> bool:
+    """Whether an input is a slot that is a matrix or larger."""
+    slots = [operand.index for operand in program.nodes[node].inputs if operand.kind is Kind.SLOT]
+    return any(len(program.initial[slot].type.shape) > 1 for slot in slots)
+
+
+def _labels(program: Program, node: int) -> bool:
+    source = program.nodes[node].inputs[0]
+    if source.kind is not Kind.CONSTANT:
+        return False
+    kind = program.constants[source.index].type
+    return kind.dtype.name == "I64" and len(kind.shape) == 1

@@ -1,0 +1,43 @@
+"""What a job is about, fetched and checked: its program and every tensor that the program names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from referee_py.commit.tensor import Array
+from referee_py.program import MAX_FILE_BYTES, Program, Terms
+
+from .artifacts import Kind, Name
+from .fetch import Fetcher
+
+
+@dataclass(frozen=True)
+class Package:
+    """A program with its tensors, as the on-chain terms name them."""
+
+    terms: Terms
+    program: Program
+    constants: tuple[Array, ...]
+    initial: tuple[Array, ...]
+
+
+def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str]) -> Program:
+    """The program file of a job, checked against what the job says on-chain.
+
+    Raises Unavailable if nobody serves it, UnknownVersion for another opset or mode, InvalidEncoding or InvalidProgram
+    if the file is no sound program, or not the one whose roots the job names: such a job is to be refused.
+    """
+    program = Program.from_bytes(fetcher.blob(file_hash, uris, max_bytes=MAX_FILE_BYTES))
+    terms.check(program)
+    return program
+
+
+def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str]) -> Package:
+    """The whole package; raises as :func:`load_program`. The store keeps everything, so a restart fetches nothing."""
+    program = load_program(fetcher, terms, file_hash, uris)
+    descriptors = (*program.constants, *program.initial)
+    fetcher.fetch_all([Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors], uris)
+    tensors = [fetcher.store.get_tensor(descriptor.hash) for descriptor in descriptors]
+    split = len(program.constants)
+    return Package(terms, program, tuple(tensors[:split]), tuple(tensors[split:]))

@@ -1,0 +1,182 @@
+"""One party's own run of a job: trains it once, then re-executes whatever a dispute asks for.
+
+    train      the whole run, a checkpoint on disk at every step of the first stride; resumes where it was stopped
+    run_tree   an interval again, committed at a finer stride
+    step_tree  one step again, every node committed
+    publish    the tensors that the disputed operator takes, for whoever judges it
+
+Everything that is committed goes to the store, where the artifact server offers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from referee_py.commit import Record, Tree
+from referee_py.errors import AssayError
+from referee_py.execute import Backend, Claim, Run, State, StepTrace
+
+from .faults import Fault, Target, executor_of
+from .package import Package
+from .store import Store
+
+
+class Interrupted(AssayError):
+    """The run was asked to stop; what it has done so far is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A step of the first stride: ``C_step``, and the hashes of the slots after it."""
+
+    step: int
+    root: bytes
+    slots: tuple[bytes, ...]
+
+
+class Checkpoints(Protocol):
+    """Where the checkpoints of this run are remembered."""
+
+    def all(self) -> Sequence[Checkpoint]:
+        """In the order of their steps."""
+        ...
+
+    def add(self, checkpoint: Checkpoint) -> None: ...
+
+
+class Replay:
+    """Implements the solver's ``OwnRun``. ``fault`` makes it a liar's run, from ``fault_step`` on."""
+
+    def __init__(
+        self,
+        package: Package,
+        backend: Backend,
+        store: Store,
+        checkpoints: Checkpoints,
+        *,
+        fault: Fault = Fault.NONE,
+        fault_step: int = 1,
+    ) -> None:
+        terms, program = package.terms, package.program
+        target = Target(program, package.constants, package.initial, backend, fault_step)
+        self.program = program
+        self.terms = terms
+        self._run = Run(
+            program,
+            package.constants,
+            package.initial,
+            terms.steps,
+            terms.strides,
+            backend,
+            executor=executor_of(fault, target),
+        )
+        self._store = store
+        self._checkpoints = checkpoints
+        self._trees: dict[tuple[int, int, int], Tree] = {}
+        self._trace: StepTrace | None = None
+
+    # ------------------------------------------------------------------ training
+
+    def train(
+        self, on_step: Callable[[int], None] = lambda _: None, stop: Callable[[], bool] = bool
+    ) -> Claim:
+        """The claim. ``on_step`` is told each finished step; ``stop`` is asked after it.
+
+        Raises Interrupted when asked to stop. INVARIANT: a checkpoint is remembered after its tensors are on disk, so
+        whenever the process dies, the run goes on from the last remembered one to the identical root.
+        """
+
+        def after(state: State, trace: StepTrace | None) -> None:
+            if trace is not None:
+                slots = tuple(self._store.put_tensor(array) for array in state.arrays)
+                self._checkpoints.add(Checkpoint(state.step, trace.root, slots))
+            on_step(state.step)
+            if stop():
+                raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
+
+        done = self._checkpoints.all()
+        interval = self._run.commit_interval(
+            self._restore(done[-1]) if done else self._run.initial(),
+            self.terms.steps,
+            self.terms.strides[0],
+            start=0,
+            done=[checkpoint.root for checkpoint in done],
+            on_step=after,
+        )
+        self._keep(0, 0, self.terms.steps, interval.tree)
+        return interval.claim()
+
+    # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
+
+    def run_tree(self, level: int, start: int, end: int) -> Tree:
+        """The run tree of ``(start, end]`` at the stride of that level; re-executes the interval the first time."""
+        key = (level, start, end)
+        if key not in self._trees:
+            interval = self._run.commit_interval(self._state(start), end, self.terms.strides[level])
+            self._keep(*key, interval.tree)
+        return self._trees[key]
+
+    def step_tree(self, step: int) -> Tree:
+        """The tree under ``C_step``."""
+        return self._step(step).tree
+
+    def record(self, step: int, node: int) -> Record:
+        """What that node did in that step."""
+        return self._step(step).records[node]
+
+    def publish(self, step: int, node: int) -> None:
+        """Offer what a verifier needs: the record of that node and the tensors it takes."""
+        self._store.put_record(self.record(step, node))
+        for array in self._run.node_values(self._state(step - 1), node)[node].inputs:
+            self._store.put_tensor(array)
+
+    def structure(self, node: int) -> bytes:
+        return self.program.nodes[node].encode()
+
+    def structure_path(self, node: int) -> list[bytes]:
+        return self.program.structure_path(node)
+
+    def slot_source(self, slot: int) -> tuple[int, int]:
+        source = self.program.slots[slot]
+        return source.node, source.output
+
+    def slot_path(self, slot: int) -> list[bytes]:
+        return self.program.slot_path(slot)
+
+    def constant_hash(self, constant: int) -> bytes:
+        return self.program.constants[constant].hash
+
+    def constant_path(self, constant: int) -> list[bytes]:
+        return self.program.constant_path(constant)
+
+    def initial_hash(self, slot: int) -> bytes:
+        return self.program.initial[slot].hash
+
+    def initial_path(self, slot: int) -> list[bytes]:
+        return self.program.initial_path(slot)
+
+    # ------------------------------------------------------------------ inside
+
+    def _step(self, step: int) -> StepTrace:
+        if self._trace is None or self._trace.step != step:
+            _, self._trace = self._run.commit_step(self._state(step - 1))
+            self._store.put_tree(self._trace.tree)
+        return self._trace
+
+    def _state(self, step: int) -> State:
+        """The state after that step, from the nearest checkpoint before it."""
+        nearest = max(
+            (checkpoint for checkpoint in self._checkpoints.all() if checkpoint.step <= step),
+            key=lambda checkpoint: checkpoint.step,
+            default=None,
+        )
+        return self._run.advance(self._restore(nearest) if nearest else self._run.initial(), step)
+
+    def _restore(self, checkpoint: Checkpoint) -> State:
+        return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])
+
+    def _keep(self, level: int, start: int, end: int, tree: Tree) -> None:
+        self._trees[level, start, end] = tree
+        self._store.put_tree(tree)
