@@ -113,9 +113,8 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], builder: Bui
     kwargs = torch.fx.map_arg(node.kwargs, values.__getitem__)
     if node.target is operator.getitem:
         return args[0][args[1]]
-    where = (
-        f"module {path}" if (path := node.meta.get("custom", {}).get("module")) else "loss or backward pass"
-    )
+    path = node.meta.get("custom", {}).get("module")
+    where = f"module {path}" if path else "loss or gradient"
     rule = RULES.get(str(node.target))
     aten = node.meta.get("original_aten") or node.target
     builder.label = f"{path or where}: {aten}"

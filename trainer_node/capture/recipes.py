@@ -58,22 +58,22 @@ def digits_mlp_adam(steps: int = 200, batch_size: int = 64, seed: int = 0) -> Re
 
 
 def digits_cnn(steps: int = 200, batch_size: int = 32, seed: int = 0) -> Recipe:
-    """Two convolutions, max pooling, global average pooling; Adam."""
+    """Two convolutions, maximum and average pooling; Adam."""
     module = nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1),
         nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
+        nn.AvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(16, 10),
+        nn.Linear(64, 10),
     )
     return Recipe(
         name="digits-cnn",
         module=module,
         loss=nn.functional.cross_entropy,
-        optimizer=Adam(lr=5e-3),
+        optimizer=Adam(lr=1e-2),
         data=digits(image=True),
         steps=steps,
         batch_size=batch_size,

@@ -1,0 +1,106 @@
+"""Bundles: a folder that is complete, and checked when it is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from repops.opset import F32
+
+from referee_py.errors import HashMismatch, InvalidEncoding, InvalidInput, Unavailable
+from referee_py.program import (
+    Kind,
+    Operand,
+    Program,
+    SlotSource,
+    Structure,
+    TensorDescriptor,
+    TensorType,
+    Terms,
+)
+from trainer_node.bundle import Bundle
+
+WEIGHT = np.arange(3, dtype=np.float32)
+NAN = np.array([np.nan, 1, -0.0], dtype=np.float32)
+
+
+def bundle() -> Bundle:
+    """weight += constant, and the constant has a NaN."""
+    add = Structure.make("add", [Operand(Kind.SLOT, 0), Operand(Kind.CONSTANT, 0)], [TensorType(F32, (3,))])
+    program = Program(
+        (add,), (SlotSource(0, 0),), (TensorDescriptor.of(NAN),), (TensorDescriptor.of(WEIGHT),)
+    )
+    labels = {"nodes": ["add"], "slots": ["weight"], "constants": ["c"], "metrics": {"sum": [0, 0]}}
+    return Bundle("tiny", program, Terms.of(program, 100, (10, 1)), (NAN,), (WEIGHT,), labels)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return bundle().write(tmp_path / "job")
+
+
+def test_a_bundle_reads_back(folder: Path) -> None:
+    again = Bundle.read(folder)
+    assert (again.name, again.program, again.terms) == ("tiny", bundle().program, bundle().terms)
+    np.testing.assert_array_equal(again.constants[0], NAN)
+    np.testing.assert_array_equal(again.initial[0], WEIGHT)
+    assert again.metrics == {"sum": SlotSource(0, 0)}
+
+
+def test_the_folder_holds_what_the_protocol_serves(folder: Path) -> None:
+    program = bundle().program
+    files = {path.name for path in (folder / "artifacts").rglob("*") if path.is_file()}
+    assert files == {
+        program.file_hash().hex(),
+        program.constants[0].hash.hex(),
+        program.initial[0].hash.hex(),
+    }
+    job = json.loads((folder / "job.json").read_text())
+    assert job["program_file"] == program.file_hash().hex()
+    assert job["program_hash"] == bundle().terms.hash().hex()
+    assert job["terms"]["structure_root"] == program.structure_root.hex()
+    assert (job["terms"]["steps"], job["terms"]["strides"]) == (100, [10, 1])
+
+
+def test_writing_again_changes_nothing(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    bundle().write(folder)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_an_edited_job_is_refused(folder: Path) -> None:
+    terms = json.loads((folder / "job.json").read_text())["terms"]
+    edit(folder / "job.json", terms={**terms, "steps": 200})
+    with pytest.raises(HashMismatch, match="not those of its program"):
+        Bundle.read(folder)
+
+
+def test_another_program_file_is_refused(folder: Path) -> None:
+    file = folder / "program.cbor"
+    file.write_bytes(file.read_bytes() + b"\0")
+    with pytest.raises(HashMismatch, match=r"not the file that job\.json names"):
+        Bundle.read(folder)
+
+
+def test_a_missing_tensor_is_unavailable(folder: Path) -> None:
+    name = bundle().program.constants[0].hash.hex()
+    next((folder / "artifacts").rglob(name)).unlink()
+    with pytest.raises(Unavailable):
+        Bundle.read(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "terms": 3}'])
+def test_a_folder_that_is_no_bundle_is_refused(folder: Path, text: str) -> None:
+    (folder / "job.json").write_text(text)
+    with pytest.raises(InvalidInput):
+        Bundle.read(folder)
+    (folder / "job.json").unlink()
+    with pytest.raises(InvalidEncoding, match="is not a bundle"):
+        Bundle.read(folder)
