@@ -63,11 +63,14 @@ def plan(
         return [Expire()] if now >= state.tick + terms.verdict_period else []
     player = _Player(terms, side, may_refine, own, opponent, opponent.children())
     moves: list[Move] = []
-    while (move := player.next(state)) is not None:
+    while True:
         try:
+            move = player.next(state)
+            if move is None:
+                break
             after = apply(state, terms, move, terms.players[side], now)
         except Refusal:
-            break  # The data at hand is not what the chain commits to: more of it cannot help.
+            break  # The data at hand is not what the chain commits to, or the program is unsound: no way on.
         if not concede and after.losers >> side & 1:
             break
         moves.append(move)
@@ -182,34 +185,38 @@ class _Player:
         k = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
         if k is None:
             return CallVerifiers(exhibit)
-        evidence = self._evidence(state, k, operand(exhibit.structure, k))
+        evidence = evidence_of(self.own, state, k, operand(exhibit.structure, k))
         return JudgeInput(exhibit, evidence) if evidence else None
 
-    def _evidence(self, state: MatchState, k: int, source: Operand) -> Evidence | None:
-        own, j = self.own, source.index
-        match source.kind:
-            case Kind.NODE:
-                return self._node_evidence(state, k, j)
-            case Kind.SLOT if state.start == 0:
-                return Evidence(k, source_path=tuple(own.initial_path(j)), tensor=own.initial_hash(j))
-            case Kind.SLOT:
-                return self._slot_evidence(state, k, j)
-            case Kind.CONSTANT:
-                return Evidence(k, source_path=tuple(own.constant_path(j)), tensor=own.constant_hash(j))
-        return Evidence(k)
 
-    def _node_evidence(self, state: MatchState, k: int, node: int) -> Evidence | None:
-        source, tree = self.own.record(state.end, node), self._own_tree(state)
-        if source is None or tree is None:
-            return None
-        return Evidence(k, source, tuple(tree.path(node)))
+# --- evidence ---------------------------------------------------------------------------------------------------
 
-    def _slot_evidence(self, state: MatchState, k: int, slot: int) -> Evidence | None:
-        node, output = self.own.slot_source(slot)
-        source, tree = self.own.record(state.start, node), self.own.step_tree(state.start)
-        if source is None or tree is None:
-            return None
-        return Evidence(k, source, tuple(tree.path(node)), node, output, tuple(self.own.slot_path(slot)))
+
+def evidence_of(own: OwnRun, state: MatchState, k: int, source: Operand) -> Evidence | None:
+    """Where input ``k`` of the open node comes from, proven with the own run's data; None if it has not got it."""
+    j = source.index
+    match source.kind:
+        case Kind.NODE:
+            return _from_node(own, state.end, j, Evidence(k))
+        case Kind.SLOT if state.start == 0:
+            return Evidence(k, source_path=tuple(own.initial_path(j)), tensor=own.initial_hash(j))
+        case Kind.SLOT:
+            node, output = own.slot_source(j)
+            row = Evidence(k, slot_node=node, slot_output=output, slot_path=tuple(own.slot_path(j)))
+            return _from_node(own, state.start, node, row)
+        case Kind.CONSTANT:
+            return Evidence(k, source_path=tuple(own.constant_path(j)), tensor=own.constant_hash(j))
+    return Evidence(k)
+
+
+def _from_node(own: OwnRun, step: int, node: int, evidence: Evidence) -> Evidence | None:
+    source, tree = own.record(step, node), own.step_tree(step)
+    if source is None or tree is None:
+        return None
+    return replace(evidence, source=source, source_path=tuple(tree.path(node)))
+
+
+# --- trees ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

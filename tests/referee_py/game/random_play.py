@@ -21,8 +21,21 @@ from referee_py.game import clock
 from referee_py.game.book import BURNED, Book, Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.rules import apply
-from referee_py.game.solver import plan
-from referee_py.game.state import Attest, Expire, Move, OpenRecord, Phase, Timeout
+from referee_py.game.solver import evidence_of, plan
+from referee_py.game.state import (
+    Attest,
+    CallVerifiers,
+    Descend,
+    Evidence,
+    Exhibit,
+    Expire,
+    JudgeInput,
+    JudgeStructure,
+    Move,
+    OpenRecord,
+    Phase,
+    Timeout,
+)
 from referee_py.game.view import ChainLog, LoggedView
 
 from .chain import Chain, Transaction, words
@@ -72,7 +85,7 @@ class Game:
     def __init__(self, chain: Chain, book: Book, seed: object) -> None:
         self.rng = rng = Random(repr(seed))
         self.chain, self.book = chain, book
-        self.graph = random_graph(rng)
+        self.graph = random_graph(rng, sane=rng.random() < 0.9)
         claims = rng.randint(2, 4)
         self.client, self.stranger = (_address(seed, name) for name in ("client", "stranger"))
         self.parties = [self._party(_address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
@@ -249,11 +262,13 @@ class Game:
 
     # --- moves of a match ---------------------------------------------------------------------------------------------
 
-    def _match_action(self, match: Match, now: int) -> Action:
+    def _match_action(self, match: Match, now: int) -> Action | None:
         rng = self.rng
         side = rng.randrange(2)
-        sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
         moves = self._moves(match, side, now)
+        if not moves:
+            return None
+        sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
         match_id = match.terms.match_id
         referee = self.chain.referee
         calls = [referee.calldata(move.function, *move.arguments(match_id)) for move in moves]
@@ -267,21 +282,72 @@ class Game:
         )
 
     def _moves(self, match: Match, side: int, now: int) -> list[Move]:
+        """What the solver plays, half of the time whole; or something that only looks like it."""
         rng, roll = self.rng, self.rng.random()
-        if roll < 0.04:
+        if roll < 0.03:
             return [rng.choice((Timeout(), Expire()))]
+        if roll < 0.15 and (move := self._senseless(match, side)):
+            return [move]
         if match.state.phase is Phase.VERDICT and roll < 0.8:
             return [self._vote(match)]
         moves = self._plan(match, side, now)
         if not moves:
-            record = self._party_of(match, side).run.record(match.state.end, match.state.index)
-            return [OpenRecord(side, record) if record and rng.random() < 0.5 else rng.choice(IDLE)]
+            return []
         if rng.random() < 0.4:
             moves = moves[:1]
-        if rng.random() < 0.3:
+        if rng.random() < 0.15:
             k = rng.randrange(len(moves))
             moves = [*moves[:k], spoil(rng, moves[k]), *moves[k + 1 :]]
         return moves
+
+    def _senseless(self, match: Match, side: int) -> Move | None:
+        """A move with true data at the wrong place: another child, another case, another source."""
+        rng, state = self.rng, match.state
+        runs = [self._party_of(match, k).run for k in (0, 1)]
+        if state.phase is Phase.WALK:
+            return self._other_child(match, runs)
+        records = [run.record(state.end, state.index) for run in runs]
+        if state.phase is not Phase.OPEN or not all(records):
+            own = runs[side].record(state.end, 0)
+            return OpenRecord(side, own) if own else None
+        if rng.random() < 0.2:
+            return OpenRecord(side, records[rng.randrange(2)])  # type: ignore[arg-type]
+        at = state.index if rng.random() < 0.9 else rng.randrange(len(self.graph.structures))
+        path = tuple(self.graph.structure_path(at))
+        exhibit = Exhibit(*records, self.graph.structure(at), path)  # type: ignore[arg-type]
+        if rng.random() < 0.3:
+            return rng.choice((JudgeStructure(exhibit), CallVerifiers(exhibit)))
+        operands = self.graph.operands[at]
+        k = rng.randint(0, len(operands))
+        evidence = Evidence(k)
+        if k < len(operands) and operands[k].index < len(self.graph.structures):
+            evidence = evidence_of(runs[rng.randrange(2)], state, k, operands[k]) or evidence
+        return JudgeInput(exhibit, evidence)
+
+    def _other_child(self, match: Match, runs: Sequence[Run]) -> Move | None:
+        rng, state = self.rng, match.state
+        program = self.graph.header
+        trees = [
+            run.step_tree(state.end)
+            if state.in_step_tree(program)
+            else run.run_tree(state.level, state.start, state.end)
+            for run in runs
+        ]
+        if any(tree is None for tree in trees):
+            return None
+        levels = state.height if rng.random() < 0.8 else rng.randint(0, state.height)
+        child = rng.randrange(1 << levels)
+        index, height = (state.index << levels) + child, state.height - levels
+        halves: list[Any] = []
+        for tree in trees:
+            assert tree is not None
+            halves += [tree.node(height, index), tuple(tree.path(index, height, state.height))]
+        previous: tuple[Any, ...] = ()
+        if not height and index and not state.in_step_tree(program):
+            tree = trees[rng.randrange(2)]
+            assert tree is not None
+            previous = (tree.node(0, index - 1), tuple(tree.path(index - 1)))
+        return Descend(child, *halves, *previous)
 
     def _party_of(self, match: Match, side: int) -> Party:
         owner = match.terms.players[side]
@@ -306,8 +372,8 @@ class Game:
         rng, state = self.rng, match.state
         node = rng.choice(state.node)
         if rng.random() < 0.5:
-            inputs = self._party_of(match, 0).run.records[state.end][state.index].inputs
-            node = self.graph.truth(state.index, inputs).hash()
+            record = self._party_of(match, 0).run.record(state.end, state.index)
+            node = self.graph.truth(state.index, record.inputs).hash() if record else node
         key = rng.choice((*VERIFIER_KEYS[: len(self.terms.verifiers)], FORGED_VERIFIER_KEY))
         verdict = Verdict(match.terms.match_id, state.end, state.index, node)
         signature = sign(verdict, match.terms.chain_id, match.terms.referee, key)
@@ -324,9 +390,6 @@ class Game:
             after = apply(state, action.match.terms, move, action.transaction.sender, self.chain.now)
             log.observe(state, move, after)
             state = after
-
-
-IDLE: tuple[Move, ...] = (Timeout(), Expire())
 
 
 def _address(*parts: object) -> str:
@@ -407,7 +470,7 @@ class Cohort:
     def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
         rng, now = self.rng, self.chain.now
         roll = rng.random()
-        if roll < (0.35 if hurry else 0.12):
+        if roll < (0.35 if hurry else 0.06):
             near = [at for game in rng.sample(list(live), min(3, len(live))) for at in game.instants(now)]
             if near:
                 return min(near) if rng.random() < 0.6 else rng.choice(near)

@@ -56,7 +56,7 @@ class Graph:
 
     @cached_property
     def operands(self) -> list[list[Operand]]:
-        return [[operand_of(s, k) for k in range(s[2])] for s in self.structures]
+        return [[operand_of(s, k) for k in range(s[2])] if sound(s) else [] for s in self.structures]
 
     @cached_property
     def structure_hashes(self) -> list[bytes]:
@@ -64,7 +64,7 @@ class Graph:
 
     def outputs(self, node: int, inputs: Sequence[bytes]) -> tuple[bytes, ...]:
         """What the node's operator gives for these inputs."""
-        count = self.structures[node][3]
+        count = self.structures[node][3] if sound(self.structures[node]) else 1
         return tuple(value("output", self.structures[node], tuple(inputs), j) for j in range(count))
 
     def truth(self, node: int, inputs: tuple[bytes, ...]) -> Record:
@@ -96,6 +96,11 @@ class Graph:
         return self.trees[Tag.INITIAL_TREE].path(slot)
 
 
+def sound(structure: bytes) -> bool:
+    """Whether the encoding holds the operands that it announces."""
+    return 4 <= len(structure) <= 8192 and len(structure) >= 4 + 6 * structure[2]
+
+
 def random_strides(rng: Random, steps: int) -> tuple[int, ...]:
     strides = [1]
     while len(strides) < 4 and rng.random() < 0.6:
@@ -104,9 +109,14 @@ def random_strides(rng: Random, steps: int) -> tuple[int, ...]:
 
 
 def random_graph(
-    rng: Random, *, nodes: int | None = None, steps: int | None = None, strides: Sequence[int] | None = None
+    rng: Random,
+    *,
+    nodes: int | None = None,
+    steps: int | None = None,
+    strides: Sequence[int] | None = None,
+    sane: bool = True,
 ) -> Graph:
-    """A random program of few nodes and steps; now and then a larger one."""
+    """A random program of few nodes and steps. One that is not sane has structures that no program may have."""
     nodes = nodes or rng.choice((1, 2, 3, 5, 8, 13, 17, 20))
     steps = steps or rng.choice((1, 2, 3, 5, 9, 16, 27))
     slots, constants = rng.randint(0, 4), rng.randint(0, 4)
@@ -118,7 +128,8 @@ def random_graph(
         )
         shape = bytes([1, 1]) + (4).to_bytes(8, "big")
         head = rng.randrange(1 << 16).to_bytes(2, "big") + bytes([len(operands) // 6, counts[node]])
-        structures.append(head + operands + shape * counts[node] + rng.randbytes(rng.randint(0, 9)))
+        encoded = head + operands + shape * counts[node] + rng.randbytes(rng.randint(0, 9))
+        structures.append(encoded if sane or rng.random() < 0.5 else _insane(rng, encoded))
     table = [(node, rng.randrange(counts[node])) for node in (rng.randrange(nodes) for _ in range(slots))]
     return Graph(
         seed=rng.randrange(1 << 30),
@@ -128,6 +139,21 @@ def random_graph(
         initial=tuple(rng.randbytes(32) for _ in range(slots)),
         steps=steps,
         strides=tuple(strides or random_strides(rng, steps)),
+    )
+
+
+def _insane(rng: Random, structure: bytes) -> bytes:
+    """A structure that a sound client never commits to, but a malicious one may."""
+    forward = bytes([Kind.NODE]) + rng.randrange(40).to_bytes(4, "big") + b"\0"
+    unknown = bytes([rng.randint(4, 255)]) + rng.randbytes(5)
+    grown = bytes([structure[2] + 1, structure[3]])
+    return rng.choice(
+        (
+            structure[: rng.randint(0, 5)],
+            structure[:2] + grown + forward + structure[4:],
+            structure[:2] + grown + unknown + structure[4:],
+            structure + bytes(8190),
+        )
     )
 
 
@@ -154,6 +180,7 @@ LIES = (
     "checkpoint",
     "bogus refine",
 )
+WEIGHTS = (3, 6, 1, 1, 1, 1, 1, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -172,7 +199,7 @@ class Lie:
 
 def random_lie(rng: Random, graph: Graph) -> Lie:
     return Lie(
-        rng.choice(LIES),
+        rng.choices(LIES, WEIGHTS)[0],
         rng.randint(1, graph.steps),
         rng.randrange(len(graph.structures)),
         rng.randrange(256),
@@ -217,13 +244,15 @@ class Run:
 
     def _input(self, operand: Operand, row: Sequence[Record], state: Sequence[bytes], step: int) -> bytes:
         match operand.kind:
-            case Kind.NODE:
+            case Kind.NODE if operand.index < len(row):
                 return _output(row[operand.index], operand.output)
             case Kind.SLOT:
                 return state[operand.index]
             case Kind.CONSTANT:
                 return self.graph.constants[operand.index]
-        return step_hash(step)
+            case Kind.STEP:
+                return step_hash(step)
+        return value("no such source", operand)
 
     def _bend(self, record: Record, lie: Lie) -> Record:
         structure, inputs, outputs, log = record.structure, record.inputs, record.outputs, record.log
