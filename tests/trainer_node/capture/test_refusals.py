@@ -61,7 +61,7 @@ OPERATORS: dict[str, tuple[nn.Module, str, str]] = {
     "index": (
         Lambda(lambda x: x.index_select(1, torch.tensor([5, 4, 3, 2, 1, 0]))),
         "aten.index_select",
-        "rule",
+        "index the first dimension",
     ),
 }
 
