@@ -10,7 +10,6 @@
 //     ...]      (image, y, x)
 
 #include "gemm.h"
-#include <string.h>
 
 typedef struct {
     int64_t images, groups, c, f;     // c and f of one group
@@ -38,7 +37,7 @@ static convolution convolution_of(const signature *sig, const tensor *x, const t
 }
 
 // out[i] = line[(first + i * step) / den] where that is an integer inside [0, size); elsewhere -0 and bit i
-// of the result is clear.
+// of the result is clear. INVARIANT: step or den is 1.
 static uint32_t gather(const float *line, int64_t size, int64_t first, int64_t step, int64_t den,
                        int64_t count, float *out) {
     uint32_t exists = 0;
@@ -46,15 +45,17 @@ static uint32_t gather(const float *line, int64_t size, int64_t first, int64_t s
         const int64_t low = min_i64(max_i64(-first, 0), count),
                       high = max_i64(low, min_i64(size - first, count));
         for (int64_t i = 0; i < low; i++) out[i] = -0.0f;
-        memcpy(out + low, line + first + low, (size_t)(high - low) * sizeof(float));
+        copy_floats(out + low, line + first + low, high - low);
         for (int64_t i = high; i < count; i++) out[i] = -0.0f;
         return (uint32_t)((UINT64_C(1) << high) - (UINT64_C(1) << low));
     }
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t at = first + i * step;
-        const int inside = at >= 0 && at < size * den && at % den == 0;
-        out[i] = inside ? line[at / den] : -0.0f;
-        exists |= (uint32_t)inside << i;
+    for (int64_t i = 0; i < count; i++) out[i] = -0.0f;
+    // The first i whose source is an integer >= 0, and that source; then every den-th i, step elements on.
+    const int64_t skip = first < 0 ? ceil_div(-first, step) : 0, at = first + skip * step;
+    int64_t i = skip + (at % den ? den - at % den : 0), source = ceil_div(at, den);
+    for (; i < count && source < size; i += den, source += step) {
+        out[i] = line[source];
+        exists |= UINT32_C(1) << i;
     }
     return exists;
 }

@@ -12,7 +12,6 @@
 #include "gemm.h"
 #include "microkernel.h"
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     const gemm *g;

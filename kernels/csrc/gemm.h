@@ -8,6 +8,7 @@
 #define REPOPS_GEMM_H
 
 #include "repops.h"
+#include <string.h>
 
 #define CHUNK 512
 #define MAX_COLUMNS 32 // columns of a panel, at most: one bit each in a mask
@@ -28,6 +29,13 @@ struct gemm {
     int has_padding; // pack_b may clear mask bits
     const void *operands;
 };
+
+// Copy a few floats: in line, where a call of memcpy would cost more than the copy.
+static inline void copy_floats(float *restrict to, const float *restrict from, int64_t count) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) memcpy(to + i, from + i, 8 * sizeof(float));
+    for (; i < count; i++) to[i] = from[i];
+}
 
 // Returns 1 if there is no memory.
 int gemm_run(const gemm *g, int threads, enum isa isa);

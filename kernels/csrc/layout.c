@@ -40,6 +40,54 @@ static void gather_range(void *context, int64_t begin, int64_t end) {
     }
 }
 
+// The same for a transposition: reading runs along dimension `line`, writing along the last. Square tiles
+// keep both in the cache.
+#define TILE 16
+typedef struct {
+    gather g;
+    int64_t line, strips; // strips of TILE along `line`
+} transposition;
+
+// NOTE: by way of a local tile, so that each line of memory is read, and written, in one go: lines a power of
+// two apart share a few places in the cache and would push one another out.
+#define COPY_TILE(T)                                                                                         \
+    do {                                                                                                     \
+        T tile[TILE][TILE];                                                                                  \
+        for (int64_t j = 0; j < columns; j++)                                                                \
+            for (int64_t i = 0; i < rows; i++) tile[j][i] = ((const T *)g->in)[in + i + j * step];           \
+        for (int64_t i = 0; i < rows; i++)                                                                   \
+            for (int64_t j = 0; j < columns; j++) ((T *)g->out)[out + i * apart + j] = tile[j][i];           \
+    } while (0)
+
+static void transpose_range(void *context, int64_t begin, int64_t end) {
+    const transposition *t = context;
+    const gather *g = &t->g;
+    const int64_t last = g->rank - 1, inner = g->dim[last], step = g->stride[last];
+    const int64_t apart = product(g->dim + t->line + 1, last - t->line); // output elements between two lines
+    for (int64_t at = begin; at < end; at++) {                           // (other dimensions, strip)
+        const int64_t i0 = at % t->strips * TILE, rows = min_i64(TILE, g->dim[t->line] - i0);
+        int64_t rest = at / t->strips, weight = inner, in0 = g->offset + i0, out0 = i0 * apart;
+        for (int64_t d = last - 1; d >= 0; d--) {
+            if (d != t->line) {
+                out0 += rest % g->dim[d] * weight;
+                in0 += rest % g->dim[d] * g->stride[d];
+                rest /= g->dim[d];
+            }
+            weight *= g->dim[d];
+        }
+        for (int64_t j0 = 0; j0 < inner; j0 += TILE) {
+            const int64_t columns = min_i64(TILE, inner - j0), in = in0 + j0 * step, out = out0 + j0;
+            if (g->size == 4) {
+                COPY_TILE(uint32_t);
+            } else if (g->size == 8) {
+                COPY_TILE(uint64_t);
+            } else {
+                COPY_TILE(uint8_t);
+            }
+        }
+    }
+}
+
 static void row_major(const tensor *t, int64_t *stride) {
     int64_t step = 1;
     for (int64_t d = t->rank - 1; d >= 0; d--) stride[d] = step, step *= t->dim[d];
@@ -60,6 +108,14 @@ static int run(const signature *sig, void *const *data, int threads, int64_t off
         }
     }
     if (g.rank == 0) g.rank = g.dim[0] = g.stride[0] = 1;
+    for (int64_t line = 0; line < g.rank - 1; line++) {
+        if (g.stride[line] != 1 || g.stride[g.rank - 1] < 2 || g.dim[line] < 4) continue;
+        transposition t = {.g = g, .line = line, .strips = ceil_div(g.dim[line], TILE)};
+        const int64_t items = elements(out) / max_i64(g.dim[line] * g.dim[g.rank - 1], 1) * t.strips;
+        parallel(threads, items, max_i64(1, 32768 / (TILE * max_i64(g.dim[g.rank - 1], 1))), transpose_range,
+                 &t);
+        return 0;
+    }
     parallel(threads, elements(out), 32768, gather_range, &g);
     return 0;
 }

@@ -1,7 +1,6 @@
 // mm and bmm: the contraction of gemm.h over plain row-major operands.
 
 #include "gemm.h"
-#include <string.h>
 
 typedef struct {
     const float *a, *b;
@@ -18,8 +17,7 @@ static void pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns
                    int64_t k1, float *out, uint32_t *mask) {
     (void)mask;
     const float *b = ((const matrices *)g->operands)->b + batch * g->k * g->n + column;
-    for (int64_t k = k0; k < k1; k++)
-        memcpy(out + (k - k0) * width, b + k * g->n, (size_t)columns * sizeof(float));
+    for (int64_t k = k0; k < k1; k++) copy_floats(out + (k - k0) * width, b + k * g->n, columns);
 }
 
 static int product_of(call c, int64_t batch) {

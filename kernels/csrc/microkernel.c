@@ -63,6 +63,7 @@ TARGET_AVX2 static void avx2_masked(int64_t depth, const float *a, const float *
 #pragma GCC unroll 6
     for (int i = 0; i < AVX2_HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
     for (int64_t k = 0; k < depth; k++, a += AVX2_HEIGHT, b += AVX2_WIDTH) {
+        if (!mask[k]) continue; // no column has this tap: with a stride, most rows of an input gradient
         const __m256 b0 = _mm256_load_ps(b), b1 = _mm256_load_ps(b + 8);
         const __m256 m0 = lanes(mask[k]), m1 = lanes(mask[k] >> 8);
         // NOTE: where the tap does not exist b is -0, and the mask makes a +0: the pair, swapped, of the
@@ -112,6 +113,7 @@ TARGET_AVX512 static void avx512_masked(int64_t depth, const float *a, const flo
 #pragma GCC unroll 12
     for (int i = 0; i < AVX512_HEIGHT; i++) sum[i][0] = sum[i][1] = _mm512_set1_ps(-0.0f);
     for (int64_t k = 0; k < depth; k++, a += AVX512_HEIGHT, b += AVX512_WIDTH) {
+        if (!mask[k]) continue; // no column has this tap: with a stride, most rows of an input gradient
         const __m512 b0 = _mm512_load_ps(b), b1 = _mm512_load_ps(b + 16);
         const __mmask16 m0 = (__mmask16)mask[k], m1 = (__mmask16)(mask[k] >> 16);
 #pragma GCC unroll 12

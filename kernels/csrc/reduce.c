@@ -23,43 +23,45 @@ static inline float add_f32(float a, float b) {
 static inline int64_t add_i64(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
-static inline int64_t max_of_i64(int64_t a, int64_t b) {
+static inline int32_t max_i32(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
+#define SELF(x) (x)
 
-// Two kernels for each (type, operation):
+// Two kernels for each (type, operation), whose lanes hold `load` of the elements (for amax, their order
+// keys):
 //   rows:     n <= 4096 contiguous elements to one result
 //   columns:  `width` results; element i of result j is base[offset[i] + j]
-#define BLOCK_KERNELS(name, T, combine, identity)                                                            \
+#define BLOCK_KERNELS(name, T, LANE, load, combine, identity, unload)                                        \
     BODY name##_rows_body(const void *from, int64_t n, void *result) {                                       \
         const T *x = from;                                                                                   \
-        T lane[LANES];                                                                                       \
+        LANE lane[LANES];                                                                                    \
         for (int j = 0; j < LANES; j++) lane[j] = identity;                                                  \
         int64_t i = 0;                                                                                       \
         for (; i + LANES <= n; i += LANES)                                                                   \
-            for (int j = 0; j < LANES; j++) lane[j] = combine(lane[j], x[i + j]);                            \
-        for (; i < n; i++) lane[i % LANES] = combine(lane[i % LANES], x[i]);                                 \
+            for (int j = 0; j < LANES; j++) lane[j] = combine(lane[j], load(x[i + j]));                      \
+        for (; i < n; i++) lane[i % LANES] = combine(lane[i % LANES], load(x[i]));                           \
         for (int half = LANES / 2; half; half /= 2)                                                          \
             for (int j = 0; j < half; j++) lane[j] = combine(lane[j], lane[j + half]);                       \
-        *(T *)result = lane[0];                                                                              \
+        *(T *)result = unload(lane[0]);                                                                      \
     }                                                                                                        \
     BODY name##_columns_body(const void *from, const int64_t *offset, int64_t n, int64_t width,              \
                              void *result, int64_t apart) {                                                  \
-        T lane[LANES][COLUMNS];                                                                              \
+        LANE lane[LANES][COLUMNS];                                                                           \
         for (int j = 0; j < LANES; j++)                                                                      \
             for (int w = 0; w < COLUMNS; w++) lane[j][w] = identity;                                         \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const T *x = (const T *)from + offset[i];                                                        \
-            T *l = lane[i % LANES];                                                                          \
+            LANE *l = lane[i % LANES];                                                                       \
             if (width == COLUMNS)                                                                            \
-                for (int w = 0; w < COLUMNS; w++) l[w] = combine(l[w], x[w]);                                \
+                for (int w = 0; w < COLUMNS; w++) l[w] = combine(l[w], load(x[w]));                          \
             else                                                                                             \
-                for (int64_t w = 0; w < width; w++) l[w] = combine(l[w], x[w]);                              \
+                for (int64_t w = 0; w < width; w++) l[w] = combine(l[w], load(x[w]));                        \
         }                                                                                                    \
         for (int half = LANES / 2; half; half /= 2)                                                          \
             for (int j = 0; j < half; j++)                                                                   \
                 for (int w = 0; w < COLUMNS; w++) lane[j][w] = combine(lane[j][w], lane[j + half][w]);       \
-        for (int64_t w = 0; w < width; w++) ((T *)result)[w * apart] = lane[0][w];                           \
+        for (int64_t w = 0; w < width; w++) ((T *)result)[w * apart] = unload(lane[0][w]);                   \
     }                                                                                                        \
     VARIANTS(name##_rows, (const void *from, int64_t n, void *result), (from, n, result))                    \
     VARIANTS(                                                                                                \
@@ -67,10 +69,10 @@ static inline int64_t max_of_i64(int64_t a, int64_t b) {
         (const void *from, const int64_t *offset, int64_t n, int64_t width, void *result, int64_t apart),    \
         (from, offset, n, width, result, apart))
 
-BLOCK_KERNELS(sum_f32, float, add_f32, -0.0f)
-BLOCK_KERNELS(sum_i64, int64_t, add_i64, 0)
-BLOCK_KERNELS(amax_f32, float, larger, -__builtin_inff())
-BLOCK_KERNELS(amax_i64, int64_t, max_of_i64, INT64_MIN)
+BLOCK_KERNELS(sum_f32, float, float, SELF, add_f32, -0.0f, SELF)
+BLOCK_KERNELS(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF)
+BLOCK_KERNELS(amax_f32, float, int32_t, order_key, max_i32, order_key(-__builtin_inff()), from_key)
+BLOCK_KERNELS(amax_i64, int64_t, int64_t, SELF, max_i64, INT64_MIN, SELF)
 
 typedef void rows_kernel(const void *from, int64_t n, void *result);
 typedef void columns_kernel(const void *from, const int64_t *offset, int64_t n, int64_t width, void *result,
@@ -114,7 +116,7 @@ static int64_t axes_offset(const axes *a, int64_t index) {
     return offset;
 }
 
-// The offsets of reduced elements [begin, end).
+// The offsets of elements [begin, end).
 static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *offset) {
     const int64_t inner = a->rank ? a->dim[a->rank - 1] : 1, step = a->rank ? a->stride[a->rank - 1] : 0;
     for (int64_t at = begin; at < end;) {
@@ -124,42 +126,55 @@ static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *off
     }
 }
 
+// Elements [begin, end) in a row: where they stand, if they are contiguous there, or else copied to
+// `scratch`.
+static const char *in_a_row(const axes *a, const char *base, int64_t size, int64_t begin, int64_t end,
+                            char *scratch) {
+    const int64_t inner = a->rank ? a->dim[a->rank - 1] : 1, step = a->rank ? a->stride[a->rank - 1] : 1;
+    if (begin == end) return base;
+    if (step == 1 && end - begin <= inner - begin % inner) return base + axes_offset(a, begin) * size;
+    char *to = scratch;
+    for (int64_t at = begin; at < end;) {
+        const char *from = base + axes_offset(a, at) * size;
+        const int64_t count = min_i64(inner - at % inner, end - at);
+        if (step == 1)
+            memcpy(to, from, (size_t)(count * size));
+        else if (size == 8)
+            for (int64_t i = 0; i < count; i++) ((int64_t *)to)[i] = ((const int64_t *)from)[i * step];
+        else
+            for (int64_t i = 0; i < count; i++) ((int32_t *)to)[i] = ((const int32_t *)from)[i * step];
+        to += count * size;
+        at += count;
+    }
+    return scratch;
+}
+
 static void range(void *context, int64_t begin, int64_t end) {
     level *l = context;
-    const int contiguous = l->reduced.rank == 0 || (l->reduced.rank == 1 && l->reduced.stride[0] == 1);
-    int64_t *offset = malloc(BLOCK * sizeof *offset);
-    char *gathered = malloc(BLOCK * 8);
-    if (!offset || !gathered) __atomic_store_n(&l->failed, 1, __ATOMIC_RELAXED);
+    // For neighbouring results the offsets of a block's elements; for a single one, its elements.
+    int64_t *scratch = malloc(BLOCK * sizeof *scratch);
+    if (!scratch) {
+        __atomic_store_n(&l->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
     int64_t known = -1; // the block whose offsets we have
 
-    for (int64_t at = begin; at < end && offset && gathered; at++) { // (outer, block, strip)
-        const int64_t strip = at % l->strips, block = at / l->strips % l->blocks,
-                      outer = at / l->strips / l->blocks;
+    for (int64_t at = begin; at < end; at++) { // (outer, block, strip)
+        const int64_t strip = at % l->strips, block = at / l->strips % l->blocks;
+        const int64_t outer = at / l->strips / l->blocks, column = strip * COLUMNS;
         const int64_t i0 = block * BLOCK, n = min_i64(BLOCK, l->n - i0);
         const char *base = l->from + axes_offset(&l->kept, outer) * l->size;
-        const int64_t column = strip * COLUMNS;
         char *to = l->to + ((outer * l->width + column) * l->blocks + block) * l->size;
-        if (contiguous && l->width == 1) {
-            l->rows(base + i0 * l->size, n, to);
+        if (l->width == 1) {
+            l->rows(in_a_row(&l->reduced, base, l->size, i0, i0 + n, (char *)scratch), n, to);
             continue;
         }
-        if (known != block) axes_offsets(&l->reduced, i0, i0 + n, offset);
+        if (known != block) axes_offsets(&l->reduced, i0, i0 + n, scratch);
         known = block;
-        if (l->width > 1) {
-            l->columns(base + column * l->size, offset, n, min_i64(COLUMNS, l->width - column), to,
-                       l->blocks);
-            continue;
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (l->size == 8)
-                ((int64_t *)gathered)[i] = ((const int64_t *)base)[offset[i]];
-            else
-                ((int32_t *)gathered)[i] = ((const int32_t *)base)[offset[i]];
-        }
-        l->rows(gathered, n, to);
+        const int64_t width = min_i64(COLUMNS, l->width - column);
+        l->columns(base + column * l->size, scratch, n, width, to, l->blocks);
     }
-    free(offset);
-    free(gathered);
+    free(scratch);
 }
 
 static int reduce(call c, rows_kernel *const *rows, columns_kernel *const *columns) {

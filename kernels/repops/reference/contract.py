@@ -41,7 +41,7 @@ def bmm(a: Array, b: Array) -> Array:
 
 
 def mm(a: Array, b: Array) -> Array:
-    return bmm(a[None], b[None])[0]
+    return bmm(a[None], b[None]).reshape(a.shape[0], b.shape[1])
 
 
 def _masked(valid: Array, a: Array, b: Array) -> tuple[Array, Array]:
