@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..commit import Tree, depth_of, fold_descendants
+from ..errors import InvalidInput
 from ..program.structure import Kind
 from . import clock
 from .judge import Operand, ill_formed, operand
@@ -69,7 +70,7 @@ def plan(
             if move is None:
                 break
             after = apply(state, terms, move, terms.players[side], now)
-        except Refusal:
+        except (Refusal, InvalidInput):
             break  # The data at hand is not what the chain commits to, or the program is unsound: no way on.
         if not concede and after.losers >> side & 1:
             break

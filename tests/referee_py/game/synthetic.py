@@ -246,7 +246,7 @@ class Run:
         match operand.kind:
             case Kind.NODE if operand.index < len(row):
                 return _output(row[operand.index], operand.output)
-            case Kind.SLOT:
+            case Kind.SLOT if operand.index < len(state):
                 return state[operand.index]
             case Kind.CONSTANT:
                 return self.graph.constants[operand.index]
