@@ -17,6 +17,7 @@ from eth_abi.codec import ABICodec
 from eth_abi.decoding import StringDecoder
 from eth_abi.exceptions import DecodingError
 from eth_abi.registry import BaseEquals
+from pydantic_core import from_json
 from web3 import Web3
 from web3._utils.abi import build_strict_registry
 from web3.exceptions import (
@@ -86,8 +87,9 @@ class BoundedProvider(JSONBaseProvider):
 
 def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
     try:
-        parsed = json.loads(answer)
-    except (ValueError, RecursionError) as error:
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on an answer of brackets only.
+        parsed = from_json(answer)
+    except ValueError as error:
         raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
     if not isinstance(parsed, dict) or parsed.get("id") != number:
         raise RpcCorrupt(f"{method}: the answer is not to this request")

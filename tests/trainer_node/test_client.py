@@ -1,0 +1,258 @@
+"""Jobs and matches read from real contracts, with what hostile parties put there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from eth_account import Account
+from rich.console import Console
+
+from referee_py.commit import Record, Tag, Tree
+from referee_py.errors import InvalidInput
+from referee_py.game.state import Descend, OpenRecord, Phase, Reason, Reveal, Timeout
+from referee_py.program import Terms
+from trainer_node.chain import ChainClient, JobPhase, MatchInfo, TransactionManager, connect
+from trainer_node.chain.contracts import error_decoder, load_artifact
+from trainer_node.chain.outbox import Call
+from trainer_node.cli.dispute import render
+from trainer_node.db import Database
+from trainer_node.deploy import Parameters, deploy
+from trainer_node.errors import ConfigError, Reverted
+from trainer_node.posting import Offer, contract_terms
+
+STAKE = 10**17
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        load_artifact("Jobs")
+    except ConfigError:
+        pytest.skip("the contracts are not built; run `make setup`")
+
+
+def h(number: int) -> bytes:
+    return bytes([number]) * 32
+
+
+RECORDS = [Record(h(50 + i), (h(60 + i),), (h(70 + i),)) for i in range(4)]
+LIES = [*RECORDS[:2], Record(h(52), (h(62),), (h(99),)), RECORDS[3]]
+STEP = Tree(Tag.STEP_TREE, [record.hash() for record in RECORDS])
+LIED_STEP = Tree(Tag.STEP_TREE, [record.hash() for record in LIES])
+RUN = Tree(Tag.RUN_TREE, [h(1), h(2), STEP.root, h(4)])
+LIED_RUN = Tree(Tag.RUN_TREE, [h(1), h(2), LIED_STEP.root, h(5)])
+PROGRAM = Terms(
+    opset=1,
+    mode=1,
+    node_count=4,
+    slot_count=1,
+    constant_count=1,
+    steps=4,
+    structure_root=h(11),
+    slot_root=h(12),
+    constant_root=h(13),
+    initial_root=h(14),
+    strides=(1,),
+)
+OFFER = Offer(10**18, STAKE, 2, 100, 100, 100, 60, 60, (), 1)
+
+
+class Town:
+    """A deployment, a client, two trainers and a verifier."""
+
+    def __init__(self, url: str, keys: tuple[str, ...], folder: Path) -> None:
+        self.web3 = connect(url, 31337)
+        self.people = [
+            TransactionManager(
+                self.web3,
+                Account.from_key(key),
+                Database(None),
+                chain_id=31337,
+                poll_s=0.01,
+                decode=error_decoder(),
+            )
+            for key in keys
+        ]
+        deployment = deploy(
+            self.web3,
+            self.people[0],
+            folder / "31337.json",
+            Parameters(min_stake=STAKE, min_period=1),
+            chain_id=31337,
+        )
+        self.client = ChainClient(self.web3, deployment)
+        self.contracts = self.client.contracts
+        registry = self.contracts.registry
+        self.people[3].send(Call.of(registry, "register", "http://verifier", value=10**18))
+
+    def post(self, uri: str = "http://client") -> int:
+        verifiers = (self.people[3].address,)
+        offer = Offer(10**18, STAKE, 2, 100, 100, 100, 60, 60, verifiers, 1)
+        terms = contract_terms(PROGRAM, h(20), uri, self.client.deployment.referee, offer)
+        self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
+        return self.client.snapshot().job_count()
+
+    def claim_two(
+        self, job: int, uris: tuple[str | bytes, str | bytes] = ("http://one", "http://two")
+    ) -> None:
+        jobs = self.contracts.jobs
+        for person in self.people[1:3]:
+            person.send(Call.of(jobs, "join", job, value=STAKE))
+        for person, tree in zip(self.people[1:3], (RUN, LIED_RUN), strict=True):
+            snapshot = self.client.snapshot()
+            commitment = snapshot.commitment(job, person.address, tree.root, tree.leaves[-1], h(9))
+            person.send(Call.of(jobs, "commit", job, commitment))
+        for person, tree, uri in zip(self.people[1:3], (RUN, LIED_RUN), uris, strict=True):
+            text = uri if isinstance(uri, str) else "x" * len(uri)
+            call = Call.of(jobs, "reveal", job, (tree.root, tree.leaves[-1], tree.path(3), text), h(9))
+            if isinstance(uri, bytes):
+                call = Call(call.action, call.to, call.data.replace(b"x" * len(uri), uri))
+            person.send(call)
+
+    def match(self, job: int) -> MatchInfo:
+        snapshot = self.client.snapshot()
+        found = snapshot.job(job)
+        return snapshot.match(found, snapshot.matches_of(job)[0])
+
+    def rpc(self, method: str, *params: object) -> None:
+        self.web3.provider.make_request(method, list(params))
+
+
+@pytest.fixture
+def town(anvil, tmp_path: Path) -> Town:
+    return Town(anvil.url, anvil.keys[:4], tmp_path)
+
+
+def test_job_as_it_was_posted(town: Town) -> None:
+    job_id = town.post()
+    job = town.client.snapshot().job(job_id)
+    assert job.phase is JobPhase.TRAINING
+    assert job.program == PROGRAM
+    assert job.client == town.people[0].address
+    assert (job.reward, job.stake, job.slots, job.clock) == (10**18, STAKE, 2, 60)
+    assert job.verifiers == (town.people[3].address,)
+    assert job.commit_end == job.posted + 100
+    assert (job.claims, job.groups, job.waiting) == ((), (), None)
+    with pytest.raises(InvalidInput, match="no job 2"):
+        town.client.snapshot().job(2)
+
+
+def test_snapshots_are_pinned(town: Town) -> None:
+    before = town.client.snapshot()
+    town.post()
+    assert before.job_count() == 0
+    assert town.client.snapshot().job_count() == 1
+    assert before.still_canonical()
+
+
+def test_reorganisation_is_noticed(town: Town) -> None:
+    town.post()
+    snapshot = town.client.snapshot()
+    town.rpc("anvil_reorg", 1, [])
+    assert not snapshot.still_canonical()
+
+
+def test_claims_and_groups(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    job = town.client.snapshot().job(job_id)
+    assert job.phase is JobPhase.CHALLENGE
+    assert [claim.uri for claim in job.claims] == ["http://one", "http://two"]
+    group = job.group_of_root(RUN.root)
+    assert group is not None
+    assert group.speaker == 0
+    assert job.uris(group) == ["http://one"]
+    assert job.match_ids() == [group.match_id]
+    assert job.claim_of(town.people[1].address.lower()) == job.claims[0]
+    assert job.trainer(town.people[0].address) is None
+    match = town.match(job_id)
+    assert match.side_of(town.people[1].address) == 0
+    assert match.state.phase is Phase.WALK
+    assert match.state.root == (RUN.root, LIED_RUN.root)
+    assert match.terms.program == PROGRAM
+    assert match.deadline == match.state.tick + 60
+
+
+def test_walk_is_read_back(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    match_id = town.match(job_id).id
+    one = town.people[1]
+    one.send(town.contracts.moves(match_id, [Reveal(0, tuple(RUN.leaves))]))
+    snapshot = town.client.snapshot()
+    assert snapshot.history(match_id).log.children == [tuple(RUN.leaves), None]
+    assert town.match(job_id).state.posted == 1
+
+    path, lied = tuple(RUN.path(2)), tuple(LIED_RUN.path(2))
+    into_step = Descend(2, STEP.root, path, LIED_STEP.root, lied, h(2), tuple(RUN.path(1)))
+    a, b = RECORDS[2], LIES[2]
+    into_node = Descend(2, a.hash(), tuple(STEP.path(2)), b.hash(), tuple(LIED_STEP.path(2)))
+    receipt = one.send(town.contracts.moves(match_id, [into_step, into_node, OpenRecord(0, a)]))
+    assert receipt.action == "descend+openRecord"
+    match = town.match(job_id)
+    assert (match.state.phase, match.state.index, match.state.start, match.state.agreed) == (
+        Phase.OPEN,
+        2,
+        2,
+        h(2),
+    )
+    history = town.client.snapshot().history(match_id)
+    assert history.log.children == [None, None]
+    assert history.log.records == {a.hash(): a}
+
+
+def test_timeout_and_its_history(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    match_id = town.match(job_id).id
+    with pytest.raises(Reverted, match="NotLate") as caught:
+        town.people[1].send(town.contracts.moves(match_id, [Timeout()]))
+    assert caught.value.values["matchId"] == match_id
+    town.people[1].send(town.contracts.moves(match_id, [Reveal(0, tuple(RUN.leaves))]))
+    town.rpc("evm_increaseTime", 200)
+    town.rpc("evm_mine")
+    town.people[1].send(town.contracts.moves(match_id, [Timeout()]))
+    state = town.match(job_id).state
+    assert (state.phase, state.losers, state.reason) == (Phase.DONE, 0b10, Reason.TIMEOUT)
+    history = town.client.snapshot().history(match_id)
+    assert (history.losers, history.reason) == (0b10, Reason.TIMEOUT)
+    assert town.client.snapshot().job(job_id).claims[1].lost
+
+
+def test_a_uri_that_is_no_text_hides_nothing(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id, ("http://one", b"http://\xff\xfe\x80" + bytes([0xC0] * 9)))
+    job = town.client.snapshot().job(job_id)
+    assert job.claims[0].uri == "http://one"
+    assert job.claims[1].uri.startswith("http://\ufffd")
+    assert town.match(job_id).state.phase is Phase.WALK
+
+
+def test_match_of_another_job_is_refused(town: Town) -> None:
+    first, second = town.post(), town.post()
+    town.claim_two(first)
+    match_id = town.match(first).id
+    with pytest.raises(InvalidInput, match="not a match"):
+        town.client.snapshot().match(town.client.snapshot().job(second), match_id)
+    with pytest.raises(InvalidInput, match="not a match"):
+        town.client.snapshot().match(town.client.snapshot().job(first), (1 << 256) - 1)
+
+
+def test_no_moves_is_an_error(town: Town) -> None:
+    with pytest.raises(InvalidInput, match="no move"):
+        town.contracts.moves(1, [])
+
+
+def test_dispute_is_shown(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    match = town.match(job_id)
+    town.people[1].send(town.contracts.moves(match.id, [Reveal(0, tuple(RUN.leaves))]))
+    snapshot = town.client.snapshot()
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(render(snapshot, snapshot.job(job_id), match))
+    text = capture.get()
+    assert "run tree of steps 1 to 4, a checkpoint every 1" in text
+    assert "side 0 reveals 4 nodes 2 levels up" in text
