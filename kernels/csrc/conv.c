@@ -2,12 +2,13 @@
 //
 // Letters: C input channels of a group, F filters of a group, (H, W) input, (Y, X) output, (R, S) kernel.
 //
-//                  batch        C[m, n]                A[m, k]               B[k, n]               k
-//                  (ascending)
-//     forward      (image, g)   y[f, (y, x)]           w[f, k]               x[c, y sy - py + r dy, ...] (c,
-//     r, s) input grad   (image, g)   dx[c, (h, w)]          w[f, c, r, s]         dy[f, (h + py - r dy) /
-//     sy, ...] (f, r, s) weight grad  g            dw[f, (c, r, s)]       dy[image, f, y, x]    x[image, c,
-//     ...]      (image, y, x)
+//               C[m, n]               A[m, k]            B[k, n], n or k with the image
+//     forward   y[image, f, (y, x)]   w[f, (c, r, s)]    x[image, c, y sy - py + r dy, ...]
+//     input     dx[image, c, (h, w)]  w[f, c, (r, s)]    dy[image, f, (h + py - r dy) / sy, ...]
+//     weight    dw[f, (c, r, s)]      dy[image, f, y, x] x[image, c, y sy - py + r dy, ...]
+//
+// The batch of the contraction is the groups. For the first two, n runs over (image, position), so that
+// weights are packed once for all images; for the last, k runs over (image, y, x).
 
 #include "gemm.h"
 
@@ -60,18 +61,21 @@ static uint32_t gather(const float *line, int64_t size, int64_t first, int64_t s
     return exists;
 }
 
-// The panel of B for columns that are positions (row-major) in a plane `wide` across, and taps k = (channel,
-// r, s). Along each axis, tap t of position p reads (p * step + offset + t * turn) / den of a plane `size`.
+// The panel of B for columns that are positions (row-major) in the planes of all images, and taps k =
+// (channel, r, s). Along each axis, tap t of position p reads (p * step + offset + t * turn) / den of a plane
+// `size`.
 typedef struct {
-    int64_t wide;
+    int64_t high, wide;   // positions of an image
+    int64_t image_stride; // between two images of the operand
     int64_t size[2], step[2], offset[2], turn[2], den[2], kernel[2];
 } taps;
 
 static void pack_positions(const taps *t, const float *planes, int64_t column, int64_t columns, int64_t width,
                            int64_t k0, int64_t k1, float *out, uint32_t *mask) {
     const int64_t plane = t->size[0] * t->size[1], window = t->kernel[0] * t->kernel[1];
-    for (int64_t done = 0; done < columns;) { // a run of positions in one line of the plane
-        const int64_t py = (column + done) / t->wide, px = (column + done) % t->wide;
+    for (int64_t done = 0; done < columns;) { // a run of positions in one line of one image
+        const int64_t px = (column + done) % t->wide, line = (column + done) / t->wide, py = line % t->high;
+        const float *image = planes + line / t->high * t->image_stride;
         const int64_t count = min_i64(t->wide - px, columns - done);
         const uint32_t run = (uint32_t)(((UINT64_C(1) << count) - 1) << done);
         int64_t channel = k0 / window, r = k0 / t->kernel[1] % t->kernel[0], s = k0 % t->kernel[1];
@@ -79,9 +83,9 @@ static void pack_positions(const taps *t, const float *planes, int64_t column, i
             float *to = out + (k - k0) * width + done;
             const int64_t y = py * t->step[0] + t->offset[0] + r * t->turn[0];
             if (y >= 0 && y < t->size[0] * t->den[0] && y % t->den[0] == 0) {
-                const float *line = planes + channel * plane + y / t->den[0] * t->size[1];
+                const float *from = image + channel * plane + y / t->den[0] * t->size[1];
                 const int64_t first = px * t->step[1] + t->offset[1] + s * t->turn[1];
-                const uint32_t exists = gather(line, t->size[1], first, t->step[1], t->den[1], count, to);
+                const uint32_t exists = gather(from, t->size[1], first, t->step[1], t->den[1], count, to);
                 mask[k - k0] &= ~run | exists << done;
             } else {
                 for (int64_t i = 0; i < count; i++) to[i] = -0.0f;
@@ -102,7 +106,7 @@ static void pack_positions(const taps *t, const float *planes, int64_t column, i
 static void forward_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height,
                            int64_t k0, int64_t k1, float *out) {
     const convolution *v = g->operands;
-    const float *w = v->matrix + (batch % v->groups * v->f + row) * g->k;
+    const float *w = v->matrix + (batch * v->f + row) * g->k;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t k = k0; k < k1; k++) out[(k - k0) * height + i] = w[i * g->k + k];
 }
@@ -110,7 +114,7 @@ static void forward_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t ro
 static void forward_pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width,
                            int64_t k0, int64_t k1, float *out, uint32_t *mask) {
     const convolution *v = g->operands;
-    taps t = {.wide = v->out[1]};
+    taps t = {.high = v->out[0], .wide = v->out[1], .image_stride = v->groups * v->c * v->in[0] * v->in[1]};
     for (int axis = 0; axis < 2; axis++) {
         t.size[axis] = v->in[axis];
         t.kernel[axis] = v->kernel[axis];
@@ -127,9 +131,13 @@ OPERATOR(conv2d) {
     convolution v = convolution_of(sig, input(sig, 0), input(sig, 1), output(sig, 0));
     v.image = data[0];
     v.matrix = data[1];
-    gemm g = {.batch = v.images * v.groups,
+    const int64_t plane = v.out[0] * v.out[1];
+    gemm g = {.batch = v.groups,
               .m = v.f,
-              .n = v.out[0] * v.out[1],
+              .n = v.images * plane,
+              .plane = plane,
+              .image_stride = v.groups * v.f * plane,
+              .batch_stride = v.f * plane,
               .k = v.c * v.kernel[0] * v.kernel[1],
               .c = data[2],
               .pack_a = forward_pack_a,
@@ -146,7 +154,7 @@ static void input_grad_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t
                               int64_t k0, int64_t k1, float *out) {
     const convolution *v = g->operands;
     const int64_t window = v->kernel[0] * v->kernel[1];
-    const float *w = v->matrix + batch % v->groups * v->f * v->c * window;
+    const float *w = v->matrix + batch * v->f * v->c * window;
     for (int64_t k = k0; k < k1; k++)
         for (int64_t i = 0; i < rows; i++)
             out[(k - k0) * height + i] = w[(k / window * v->c + row + i) * window + k % window];
@@ -155,7 +163,7 @@ static void input_grad_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t
 static void input_grad_pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width,
                               int64_t k0, int64_t k1, float *out, uint32_t *mask) {
     const convolution *v = g->operands;
-    taps t = {.wide = v->in[1]};
+    taps t = {.high = v->in[0], .wide = v->in[1], .image_stride = v->groups * v->f * v->out[0] * v->out[1]};
     for (int axis = 0; axis < 2; axis++) {
         t.size[axis] = v->out[axis];
         t.kernel[axis] = v->kernel[axis];
@@ -172,9 +180,13 @@ OPERATOR(conv2d_input_grad) {
     convolution v = convolution_of(sig, output(sig, 0), input(sig, 1), input(sig, 0));
     v.image = data[0];
     v.matrix = data[1];
-    gemm g = {.batch = v.images * v.groups,
+    const int64_t plane = v.in[0] * v.in[1];
+    gemm g = {.batch = v.groups,
               .m = v.c,
-              .n = v.in[0] * v.in[1],
+              .n = v.images * plane,
+              .plane = plane,
+              .image_stride = v.groups * v.c * plane,
+              .batch_stride = v.c * plane,
               .k = v.f * v.kernel[0] * v.kernel[1],
               .c = data[2],
               .pack_a = input_grad_pack_a,
@@ -206,24 +218,35 @@ static void weight_grad_pack_b(const gemm *g, int64_t batch, int64_t column, int
                                int64_t k0, int64_t k1, float *out, uint32_t *mask) {
     const convolution *v = g->operands;
     const int64_t plane = v->out[0] * v->out[1], window = v->kernel[0] * v->kernel[1];
+    int64_t start[MAX_COLUMNS], down[MAX_COLUMNS],
+        right[MAX_COLUMNS]; // of column (c, r, s): its plane, r dy, s dx
+    for (int64_t j = 0; j < columns; j++) {
+        const int64_t c = (column + j) / window, tap = (column + j) % window;
+        start[j] = (batch * v->c + c) * v->in[0] * v->in[1];
+        down[j] = tap / v->kernel[1] * v->dilation[0] - v->padding[0];
+        right[j] = tap % v->kernel[1] * v->dilation[1] - v->padding[1];
+    }
+    const int64_t image_size = v->groups * v->c * v->in[0] * v->in[1], step = v->stride[1];
+
     for (int64_t k = k0; k < k1;) { // a run of positions in one line of one image
         const int64_t image = k / plane, py = k % plane / v->out[1], px = k % v->out[1];
         const int64_t count = min_i64(v->out[1] - px, k1 - k);
         for (int64_t j = 0; j < columns; j++) {
-            const int64_t channel = (column + j) / window, r = (column + j) % window / v->kernel[1];
-            const int64_t s = (column + j) % v->kernel[1];
-            const int64_t h = py * v->stride[0] - v->padding[0] + r * v->dilation[0];
-            const int64_t w0 = px * v->stride[1] - v->padding[1] + s * v->dilation[1];
-            const int inside = h >= 0 && h < v->in[0];
-            const float *line =
-                v->image +
-                (((image * v->groups + batch) * v->c + channel) * v->in[0] + (inside ? h : 0)) * v->in[1];
+            const int64_t h = py * v->stride[0] + down[j], w = px * step + right[j];
+            // Positions low <= i < high of the run read inside the line.
+            int64_t low = w < 0 ? ceil_div(-w, step) : 0,
+                    high = v->in[1] > w ? ceil_div(v->in[1] - w, step) : 0;
+            if (h < 0 || h >= v->in[0]) high = 0;
+            high = min_i64(high, count);
+            low = min_i64(low, high);
+            const int64_t from = image * image_size + start[j] + h * v->in[1] + w;
+            float *to = out + (k - k0) * width + j;
             for (int64_t i = 0; i < count; i++) {
-                const int64_t w = w0 + i * v->stride[1];
-                const int exists = inside && w >= 0 && w < v->in[1];
-                out[(k - k0 + i) * width + j] = exists ? line[w] : -0.0f;
-                mask[k - k0 + i] &= ~((uint32_t)!exists << j);
+                if (i >= low && i < high) continue;
+                to[i * width] = -0.0f;
+                mask[k - k0 + i] &= ~(UINT32_C(1) << j);
             }
+            for (int64_t i = low; i < high; i++) to[i * width] = v->image[from + i * step];
         }
         k += count;
     }
@@ -233,9 +256,12 @@ OPERATOR(conv2d_weight_grad) {
     convolution v = convolution_of(sig, input(sig, 1), output(sig, 0), input(sig, 0));
     v.image = data[1];
     v.matrix = data[0];
+    const int64_t columns = v.c * v.kernel[0] * v.kernel[1];
     gemm g = {.batch = v.groups,
               .m = v.f,
-              .n = v.c * v.kernel[0] * v.kernel[1],
+              .n = columns,
+              .plane = columns,
+              .batch_stride = v.f * columns,
               .k = v.images * v.out[0] * v.out[1],
               .c = data[2],
               .pack_a = weight_grad_pack_a,

@@ -20,11 +20,19 @@ typedef struct {
     int failed;
 } plan;
 
-static void store(const float *acc, int64_t width, float *c, int64_t stride, int64_t rows, int64_t columns,
-                  int first) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            c[i * stride + j] = first ? acc[i * width + j] : c[i * stride + j] + acc[i * width + j];
+static void store(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                  const float *acc, int64_t width, int first) {
+    for (int64_t done = 0; done < columns;) { // a run of columns in one plane
+        const int64_t image = (column + done) / g->plane, at = (column + done) % g->plane;
+        const int64_t run = min_i64(g->plane - at, columns - done);
+        float *c = g->c + batch * g->batch_stride + image * g->image_stride + row * g->plane + at;
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < run; j++) {
+                const float chunk = acc[i * width + done + j];
+                c[i * g->plane + j] = first ? chunk : c[i * g->plane + j] + chunk;
+            }
+        done += run;
+    }
 }
 
 static void tile(const plan *p, int64_t batch, int64_t m0, int64_t n0, float *a, float *b, uint32_t *mask) {
@@ -32,7 +40,6 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t n0, float *a,
     const microkernel *kernel = p->kernel;
     const int64_t height = kernel->height, width = kernel->width;
     const int64_t m1 = min_i64(m0 + p->tile_m, g->m), n1 = min_i64(n0 + p->tile_n, g->n);
-    float *c = g->c + batch * g->m * g->n;
 
     for (int64_t k0 = 0; k0 < g->k; k0 += CHUNK) {
         const int64_t k1 = min_i64(k0 + CHUNK, g->k), depth = k1 - k0;
@@ -55,7 +62,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t n0, float *a,
                     kernel->whole(depth, a + (m - m0) * depth, b, acc);
                 else
                     kernel->masked(depth, a + (m - m0) * depth, b, mask, acc);
-                store(acc, width, c + m * g->n + n, g->n, min_i64(height, m1 - m), columns, k0 == 0);
+                store(g, batch, m, min_i64(height, m1 - m), n, columns, acc, width, k0 == 0);
             }
         }
     }

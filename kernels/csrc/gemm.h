@@ -17,7 +17,12 @@ typedef struct gemm gemm;
 
 struct gemm {
     int64_t batch, m, n, k;
-    float *c; // [batch, m, n]
+
+    // C[m, n] of a batch is at c + batch * batch_stride + (n / plane) * image_stride + m * plane + n % plane:
+    // for a convolution the columns are the positions of all images, so that one packing of the weights
+    // serves them all.
+    float *c;
+    int64_t plane, image_stride, batch_stride;
 
     // Fill a panel of A: out[(k - k0) * height + i] = A[row + i, k], for i < rows and k0 <= k < k1.
     void (*pack_a)(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height, int64_t k0,

@@ -28,6 +28,8 @@ static int product_of(call c, int64_t batch) {
               .n = b->dim[b->rank - 1],
               .k = a->dim[a->rank - 1],
               .c = c.data[2],
+              .plane = b->dim[b->rank - 1],
+              .batch_stride = a->dim[a->rank - 2] * b->dim[b->rank - 1],
               .pack_a = pack_a,
               .pack_b = pack_b,
               .operands = &operands};
