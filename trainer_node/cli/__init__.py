@@ -18,7 +18,7 @@ def main() -> None:
     from .app import app
 
     try:
-        app()
+        app(prog_name="assay")
     except (AssayError, OSError) as error:
         if debug:
             raise

@@ -1,0 +1,183 @@
+"""The commands as a person types them, against a real chain."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repops.opset import F32
+
+from referee_py.errors import InvalidInput
+from referee_py.program import (
+    Kind,
+    Operand,
+    Program,
+    SlotSource,
+    Structure,
+    TensorDescriptor,
+    TensorType,
+    Terms,
+)
+from trainer_node.artifacts import Kind as ArtifactKind
+from trainer_node.artifacts import Name
+from trainer_node.bundle import Bundle
+from trainer_node.chain.contracts import load_artifact
+from trainer_node.cli import main
+from trainer_node.cli.common import ether, show_ether
+from trainer_node.errors import ConfigError
+from trainer_node.store import Store
+
+Assay = Callable[..., tuple[int, str, str]]
+
+
+def bundle() -> Bundle:
+    """weight += constant."""
+    values = np.ones(3, np.float32)
+    add = Structure.make("add", [Operand(Kind.SLOT, 0), Operand(Kind.CONSTANT, 0)], [TensorType(F32, (3,))])
+    tensor = TensorDescriptor.of(values)
+    program = Program((add,), (SlotSource(0, 0),), (tensor,), (tensor,))
+    return Bundle("tiny", program, Terms.of(program, 100, (10, 1)), (values,), (values,), {"nodes": ["add"]})
+
+
+@pytest.fixture
+def assay(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Assay:
+    """`assay("key", "show")` gives exit code, standard output and standard error; run in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_PASSWORD", "secret")
+    monkeypatch.setenv("ASSAY_LOG_LEVEL", "error")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["assay", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        output, errors = capfd.readouterr()
+        return int(caught.value.code or 0), output, errors
+
+    return run
+
+
+def test_every_command_explains_itself(assay: Assay) -> None:
+    for command in ("", "key new", "deploy", "program build", "job post", "job show", "dispute show"):
+        code, output, _ = assay(*command.split(), "--help")
+        assert code == 0
+        assert "Usage: assay" in output
+    for command in ("trainer run", "challenger run", "verifier run", "verifier register", "artifacts serve"):
+        code, output, _ = assay(*command.split(), "--help")
+        assert (code, "--data-dir" in output) == (0, True)
+
+
+def test_keys(assay: Assay) -> None:
+    code, made, _ = assay("key", "new", "--light")
+    assert code == 0
+    code, shown, _ = assay("key", "show")
+    assert shown.strip() == made.split()[0]
+    code, _, errors = assay("key", "new", "--light")
+    assert code == 2
+    assert "exists" in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_errors_are_one_line(assay: Assay) -> None:
+    for arguments in (
+        ("job", "list", "--rpc-url", "http://127.0.0.1:9"),
+        ("job", "list", "--port", "x"),
+        ("trainer", "run"),
+        ("key", "show", "--keystore", "[red]nowhere[/red]"),
+        ("program", "show", "nowhere"),
+        ("key", "show", "--config", "nowhere.toml"),
+    ):
+        code, _, errors = assay(*arguments)
+        assert code == 2
+        assert "Traceback" not in errors
+    assert "nowhere.toml" in errors
+
+
+def test_debug_shows_the_traceback(assay: Assay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["assay", "program", "show", "nowhere", "--debug"])
+    with pytest.raises(InvalidInput):
+        main()
+
+
+def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    try:
+        load_artifact("Jobs")
+    except ConfigError:
+        pytest.skip("the contracts are not built; run `make setup`")
+    monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
+    key = tmp_path / "private"
+    key.write_text(anvil.keys[0])
+    with key.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert assay("key", "new", "--import", "--light")[0] == 0
+
+    code, output, errors = assay("deploy", "--min-period", "1")
+    assert (code, "Referee" in output) == (0, True), errors
+    code, _, errors = assay("deploy")
+    assert (code, "--force" in errors) == (2, True)
+
+    folder = bundle().write(tmp_path / "job")
+    code, output, _ = assay("program", "show", str(folder), "--nodes")
+    assert (code, bundle().terms.hash().hex() in output) == (0, True)
+    code, _, errors = assay("job", "post", str(folder), "--port", "9000")
+    assert (code, "no verifier" in errors) == (2, True)
+    assert assay("verifier", "register", "--bond", "1")[0] == 0
+    assert "1 ether" in assay("verifier", "list")[1]
+    code, _, errors = assay("job", "post", str(folder), "--port", "9000", "--stake", "1wei")
+    assert (code, "StakeTooSmall(have=1" in errors) == (2, True)
+    code, output, errors = assay("job", "post", str(folder), "--port", "9000", "--reward", "2")
+    assert (code, "job 1" in output) == (0, True), errors
+    assert Store(Path(".assay/artifacts")).has(Name(ArtifactKind.BLOB, bundle().program.file_hash()))
+
+    code, output, _ = assay("job", "list")
+    assert (code, "training" in output, "2 ether" in output) == (0, True, True)
+    code, output, _ = assay("job", "show", "1")
+    assert (code, "http://127.0.0.1:9000" in output, bundle().terms.hash().hex() in output) == (0, True, True)
+    code, _, errors = assay("job", "show", "7")
+    assert (code, "no job 7" in errors) == (2, True)
+    code, _, errors = assay("job", "finalize", "1")
+    assert (code, "WrongPhase" in errors) == (2, True)
+    code, _, errors = assay("job", "withdraw")
+    assert (code, "NothingToPay" in errors) == (2, True)
+    code, _, errors = assay("dispute", "show", "1")
+    assert (code, "no match" in errors) == (2, True)
+
+
+def test_bundle_that_was_changed_is_refused(assay: Assay, tmp_path: Path) -> None:
+    folder = bundle().write(tmp_path / "job")
+    text = (folder / "job.json").read_text()
+    (folder / "job.json").write_text(text.replace('"steps": 100', '"steps": 50'))
+    code, _, errors = assay("program", "show", str(folder))
+    assert (code, "build it again" in errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "wei"),
+    [
+        ("1", 10**18),
+        ("0.5", 5 * 10**17),
+        ("20gwei", 2 * 10**10),
+        ("7wei", 7),
+        ("0", 0),
+        ("2 ether", 2 * 10**18),
+    ],
+)
+def test_amounts(text: str, wei: int) -> None:
+    assert ether(text) == wei
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0.5wei", "NaN", "inf", "1e60", "1.0000000000000000001"])
+def test_what_is_no_amount(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        ether(text)
+
+
+@pytest.mark.parametrize(
+    ("wei", "text"),
+    [(0, "0 ether"), (7, "7 wei"), (10**18, "1 ether"), (10**20, "100 ether"), (5 * 10**16, "0.05 ether")],
+)
+def test_amounts_for_people(wei: int, text: str) -> None:
+    assert show_ether(wei) == text
