@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from ..program import Program, TensorType, Terms
 from .hooks import Capture, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
-from .values import State
+from .values import State, Value
 
 OnStep = Callable[[State, StepTrace | None], None]
 
@@ -86,7 +86,8 @@ class Run:
         self.executor = executor or Interpreter(program, constants, backend, hook)
         self._constants = constants
         self._backend = backend
-        self._initial = State.of(0, initial)
+        described = zip(initial, program.initial, strict=True)
+        self._initial = State(0, tuple(Value(array, descriptor.hash) for array, descriptor in described))
 
     def initial(self) -> State:
         return self._initial

@@ -128,6 +128,17 @@ def slice_(
     return c.b.op("slice", x, dim=dim, start=first, stop=max(first, stop), step=step)
 
 
+@lowers("aten.split.Tensor", "aten.split_with_sizes.default")
+def split(c: Context, x: Ref, _: Any, dim: int = 0) -> tuple[Ref, ...]:
+    dim, parts, start = dim % x.rank, [], 0
+    for type_ in c.outputs:
+        assert type_ is not None
+        stop = start + type_.shape[dim]
+        parts.append(c.b.op("slice", x, dim=dim, start=start, stop=stop, step=1))
+        start = stop
+    return tuple(parts)
+
+
 @lowers("aten.select.int")
 def select(c: Context, x: Ref, dim: int, index: int) -> Ref:
     dim %= x.rank

@@ -81,18 +81,23 @@ def build(recipe: Recipe) -> Bundle:
 
 
 def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Array]:
-    """Weights and biases of linear and convolution layers: uniform in +-1/sqrt(fan in), as PyTorch's defaults.
+    """Initial values that do not depend on torch's generator.
 
-    Other parameters (norms: ones and zeros) keep the values they have.
+    Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
+    embeddings are uniform with variance 1. Other parameters (norms: ones and zeros) keep the values they have.
     """
     values: dict[str, Array] = {}
     for path, layer in module.named_modules():
         if isinstance(layer, torch.nn.Linear | torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
             bound = 1 / math.sqrt(max(1, layer.weight[0].numel()))
-            for name, parameter in layer.named_parameters(path, recurse=False):
-                values[name] = uniform(seed, f"initial/{name}", tuple(parameter.shape), bound)
-    known = {name for name, _ in module.named_parameters()}
-    return {name: value for name, value in values.items() if name in known}
+        elif isinstance(layer, torch.nn.Embedding):
+            bound = math.sqrt(3)
+        else:
+            continue
+        for name, parameter in layer.named_parameters(path, recurse=False):
+            values[name] = uniform(seed, f"initial/{name}", tuple(parameter.shape), bound)
+    own = {name for name, _ in module.named_parameters()}  # NOTE: a tied weight has one name only
+    return {name: value for name, value in values.items() if name in own}
 
 
 def load_recipe(spec: str, **overrides: Any) -> Recipe:

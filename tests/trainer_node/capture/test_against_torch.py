@@ -212,6 +212,31 @@ def test_buffers_that_the_step_writes_to_are_slots() -> None:
     assert slots["buffer.1.num_batches_tracked"] == 60
 
 
+class Attention(nn.Module):
+    """Predicts the next token: embedding, layer norm, one head of causal attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(20, 8), nn.LayerNorm(8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 20)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.norm(self.embed(x))
+        q, k, v = self.qkv(h).split(8, -1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(h + mixed).flatten(0, 1)
+
+
+def test_a_little_language_model_trains_as_in_torch() -> None:
+    tokens = (np.arange(64)[:, None] + np.arange(7)[None, :] * 3) % 20
+    compare(
+        seeded(Attention()),
+        lambda output, target: cross_entropy(output, target.flatten()),
+        *OPTIMIZERS["momentum"],
+        {"x": tokens[:, :-1].copy(), "y": tokens[:, 1:].copy()},
+    )
+
+
 class Odd(nn.Module):
     """Tied weights, an unused layer, a read-only buffer, a tensor that is no buffer, slices and a concatenation."""
 
@@ -276,3 +301,14 @@ def test_the_first_batch_is_not_baked_in() -> None:
     state = run.advance(run.initial(), 2)
     rows = run.node_values(state, take)[take].outputs[0]
     np.testing.assert_array_equal(rows, built.constants[0][2])
+
+
+@pytest.mark.parametrize("model", [mlp, cnn])
+def test_both_executors_commit_a_captured_step_to_the_same_root(model: Callable[[], nn.Module]) -> None:
+    data = clusters((6,) if model is mlp else (2, 8, 8), size=8)
+    built = capture(seeded(model()), cross_entropy, Adam(0.01), data, data_order(1, 8, 2, 2))
+    roots = {
+        Run(built.program, built.constants, built.initial, 2, (1,), repops.backend(name)).commit_run().root
+        for name in ("cpu", "reference")
+    }
+    assert len(roots) == 1
