@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
@@ -161,6 +162,13 @@ def show_ether(wei: int) -> str:
     if 0 < wei < 10**9:
         return f"{wei} wei"
     return f"{(Decimal(wei) / 10**18).normalize():f} ether"
+
+
+def show_rows(title: str, rows: dict[str, object]) -> None:
+    """Names and values, a line each. NOTE: never cut or wrapped: hashes are there to be copied. No markup is read."""
+    out.print(Text(title, style="bold"), soft_wrap=True)
+    for name, value in rows.items():
+        out.print(Text.assemble((f"  {name:17}", "dim"), str(value)), soft_wrap=True)
 
 
 def short(value: bytes | str) -> str:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
@@ -28,6 +27,7 @@ from .common import (
     sender,
     short,
     show_ether,
+    show_rows,
     with_settings,
 )
 
@@ -117,17 +117,13 @@ def show(settings: Settings, job: JobNumber) -> None:
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
     _print_terms(found)
-    table = Table("claim", "owner", "root", "state", "artifacts at", box=None)
     for claim in found.claims:
         group = found.groups[claim.group]
         state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
         if found.accepted_root == group.root and not claim.lost and found.phase.ended:
             state = "accepted"
-        row = (str(claim.index), claim.owner, short(group.root), state)
-        # NOTE: Text: a URI is a stranger's and must not be read as markup.
-        table.add_row(*row, Text(claim.uri))
-    if found.claims:
-        out.print(table)
+        rows = {"owner": claim.owner, "state": state, "root": group.root.hex(), "artifacts at": claim.uri}
+        show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
         match = snapshot.match(found, match_id)
         out.print(
@@ -158,8 +154,7 @@ def withdraw(settings: Settings) -> None:
 
 
 def _print_terms(job: Job) -> None:
-    table = Table("", "", show_header=False, box=None, title=f"job {job.id}", title_justify="left")
-    rows = {
+    rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,
         "reward": f"{show_ether(job.reward)} for {job.slots} slots, stake {show_ether(job.stake)}",
@@ -173,6 +168,4 @@ def _print_terms(job: Job) -> None:
         "verifiers": f"{job.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}",
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
     }
-    for name, value in rows.items():
-        table.add_row(Text(name, style="dim"), Text(value))
-    out.print(table)
+    show_rows(f"job {job.id}", rows)

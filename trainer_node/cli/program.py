@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ..bundle import Bundle
 from ..errors import ConfigError
-from .common import out
+from .common import out, show_rows
 
 app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
 
@@ -66,8 +65,7 @@ def recipes() -> None:
 def _show(bundle: Bundle, folder: Path) -> None:
     terms, program = bundle.terms, bundle.program
     parameters = sum(array.size for array in bundle.initial)
-    table = Table("", "", show_header=False, box=None, title=f"{bundle.name}  {folder}", title_justify="left")
-    rows = {
+    rows: dict[str, object] = {
         "program hash": terms.hash().hex(),
         "structure root": terms.structure_root.hex(),
         "initial root": terms.initial_root.hex(),
@@ -79,6 +77,4 @@ def _show(bundle: Bundle, folder: Path) -> None:
         "opset": program.opset,
         "metrics": ", ".join(sorted(bundle.metrics)) or "none",
     }
-    for name, value in rows.items():
-        table.add_row(f"[dim]{name}[/dim]", str(value))
-    out.print(table)
+    show_rows(f"{bundle.name}  {folder}", rows)

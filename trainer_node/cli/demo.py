@@ -1,0 +1,55 @@
+"""`assay demo`: a job with a liar in it, on a local chain of its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..faults import Fault
+from .common import out
+
+ALL = "all"
+
+
+def attach(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo")(demo)
+
+
+def demo(
+    fault: Annotated[
+        str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")
+    ] = Fault.WRONG_OP_OUTPUT,
+    scenario: Annotated[
+        str, typer.Option(help="Who stands against whom: trainers, lone-liar, challenger, two-liars.")
+    ] = "trainers",
+    steps: Annotated[int, typer.Option(help="Training steps.", min=20, max=100_000)] = 300,
+    folder: Annotated[Path, typer.Option(help="Where everything is written; emptied first.")] = Path(
+        ".build/demo"
+    ),
+) -> None:
+    """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
+    from ..demo import Scenario, play
+
+    try:
+        chosen = Scenario(scenario)
+        lies = list(Fault) if fault == ALL else [Fault(fault)]
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
+        ) from None
+    results = {}
+    for lie in lies:
+        if len(lies) > 1:
+            out.rule(f"[bold]{lie}")
+        results[lie] = play(chosen, lie, steps, folder)
+    if len(lies) > 1:
+        out.rule("[bold]summary")
+        for lie, just in results.items():
+            out.print(f"{'[green]just  [/green]' if just else '[red]UNJUST[/red]'} {lie}")
+    if not all(results.values()):
+        raise typer.Exit(1)
+    shutil.rmtree(folder / "stage", ignore_errors=True)
