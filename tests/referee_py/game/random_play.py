@@ -309,7 +309,7 @@ class Game:
         records = [run.record(state.end, state.index) for run in runs]
         if state.phase is not Phase.OPEN or not all(records):
             own = runs[side].record(state.end, 0)
-            return OpenRecord(side, own) if own else None
+            return OpenRecord(side, own) if own and rng.random() < 0.3 else None
         if rng.random() < 0.2:
             return OpenRecord(side, records[rng.randrange(2)])  # type: ignore[arg-type]
         at = state.index if rng.random() < 0.9 else rng.randrange(len(self.graph.structures))
