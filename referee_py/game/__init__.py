@@ -1,1 +1,42 @@
-"""The dispute game as pure functions (docs/protocol.md, sections 5 to 7)."""
+"""The dispute game as pure functions (docs/protocol.md, sections 5 to 7).
+
+    state     what a match is, and its moves              view      what a player knows
+    clock     who is late                                 solver    what to play: `plan`
+    judge     what an open node decides                   book      jobs, claims, groups and money
+    rules     `apply(state, terms, move, sender, now)`    refusals  why a move is refused
+
+`rules` is the contract Referee and `book` is the contract Jobs; random play holds them to it
+(tests/referee_py/game/test_random_play.py).
+"""
+
+from .book import Book, Claim, Job, JobPhase, JobTerms, commitment
+from .refusals import Refusal
+from .rules import apply, opened, refinement
+from .solver import plan
+from .state import MatchState, MatchTerms, Move, Phase, ProgramHeader, Reason
+from .view import ChainLog, LoggedView, OpponentView, OwnRun, ProgramView
+
+__all__ = [
+    "Book",
+    "ChainLog",
+    "Claim",
+    "Job",
+    "JobPhase",
+    "JobTerms",
+    "LoggedView",
+    "MatchState",
+    "MatchTerms",
+    "Move",
+    "OpponentView",
+    "OwnRun",
+    "Phase",
+    "ProgramHeader",
+    "ProgramView",
+    "Reason",
+    "Refusal",
+    "apply",
+    "commitment",
+    "opened",
+    "plan",
+    "refinement",
+]

@@ -1,0 +1,205 @@
+"""Jobs and money as stories: who gets what when claims meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from referee_py.commit import Tag, Tree
+from referee_py.game.book import BURNED, MAX_CLAIMS, Book, Claim, JobPhase, JobTerms, commitment
+from referee_py.game.refusals import Refusal
+from referee_py.game.state import Expire, Phase, ProgramHeader, Reason, Timeout
+
+JOBS, REFEREE, CLIENT = ("0x" + digit * 40 for digit in "123")
+STAKE, REWARD = 1000, 301
+
+
+def who(number: int) -> str:
+    return "0x" + number.to_bytes(20, "big").hex()
+
+
+def claim(name: str) -> Claim:
+    """Another run for each name: four checkpoints, the last of which is proven."""
+    tree = Tree(Tag.RUN_TREE, [bytes([ord(name)]) * 32] * 4)
+    return Claim(tree.root, tree.leaves[3], tuple(tree.path(3)))
+
+
+@dataclass
+class Story:
+    """A job from its post on; ``now`` is moved by hand."""
+
+    slots: int = 2
+    now: int = 1000
+    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE))
+
+    def __post_init__(self) -> None:
+        program = ProgramHeader(1, 1, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
+        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 60, 10, 20, 1, (who(99),))
+        self.id = self.book.post(self.terms, CLIENT, REWARD, self.now)
+        self.job = self.book.jobs[self.id]
+
+    def trained(self, *names: str) -> Story:
+        """Trainers 1, 2, ... join, commit to those runs and reveal them."""
+        salt = bytes(32)
+        for k, _ in enumerate(names, 1):
+            self.book.join(self.id, who(k), STAKE, self.now)
+        for k, name in enumerate(names, 1):
+            shown = claim(name)
+            hashed = commitment(31337, JOBS, self.id, who(k), shown.root, shown.last, salt)
+            self.book.commit(self.id, hashed, who(k), self.now)
+        for k, name in enumerate(names, 1):
+            self.book.reveal(self.id, claim(name), salt, who(k), self.now)
+        return self
+
+    def challenged(self, number: int, name: str) -> Story:
+        self.book.challenge(self.id, claim(name), who(number), STAKE, self.now)
+        return self
+
+    def ended(self, match: int, losers: int, reason: Reason = Reason.STRUCTURE, **votes: object) -> Story:
+        """The match ends like that, whatever was played."""
+        ending = self.book.matches[match]
+        ending.state = replace(ending.state, phase=Phase.DONE, losers=losers, reason=reason, **votes)  # type: ignore[arg-type]
+        self.book._resolve(ending, self.now)
+        return self
+
+    def finalized(self) -> Story:
+        self.now = self.job.challenge_end
+        self.book.finalize(self.id, self.now)
+        return self
+
+    def credits(self, *accounts: str) -> list[int]:
+        return [self.book.credits.get(account, 0) for account in accounts]
+
+    def conserved(self, ether_in: int) -> bool:
+        return sum(self.book.credits.values()) + self.book.at_risk() + self.book.withdrawn == ether_in
+
+
+def test_all_agree_expect_reward_split_and_remainder_to_the_first() -> None:
+    story = Story().trained("a", "a").finalized()
+    assert story.job.ended is JobPhase.ACCEPTED
+    assert story.credits(who(1), who(2), CLIENT, BURNED) == [STAKE + 151, STAKE + 150, 0, 0]
+    assert story.conserved(REWARD + 2 * STAKE)
+
+
+def test_full_commitments_and_reveals_expect_phases_end_at_once() -> None:
+    story = Story()
+    assert story.job.phase(1099) is JobPhase.TRAINING
+    assert story.job.phase(1100) is JobPhase.REVEAL
+    story.now = 1007
+    story.trained("a", "b")
+    assert (story.job.commit_end, story.job.reveal_end, story.job.challenge_end) == (1007, 1007, 1067)
+
+
+def test_nobody_claims_expect_client_gets_the_reward_back() -> None:
+    story = Story()
+    story.book.join(story.id, who(1), STAKE, story.now)
+    story.finalized()
+    assert story.job.ended is JobPhase.UNCLAIMED
+    assert story.credits(CLIENT, who(1), BURNED) == [REWARD, 0, STAKE], "an unused slot is not free"
+
+
+def test_challenger_wins_expect_half_of_the_lost_stake_and_the_reward() -> None:
+    story = Story(slots=1).trained("a").challenged(7, "b").ended(1, 0b01).finalized()
+    assert story.credits(who(1), who(7), BURNED) == [0, STAKE // 2 + STAKE + REWARD, STAKE // 2]
+    assert story.conserved(REWARD + 2 * STAKE)
+
+
+def test_verifiers_decide_expect_a_tenth_for_those_who_voted_so() -> None:
+    votes = ((who(91), b"r"), (who(92), b"w"), (who(93), b"r"))
+    story = Story().trained("a", "b").ended(1, 0b10, Reason.OPERATOR, votes=votes)
+    assert story.credits(who(91), who(92), who(93)) == [STAKE // 20, 0, STAKE // 20]
+    assert story.credits(who(1), BURNED) == [STAKE // 2, STAKE - STAKE // 2 - STAKE // 10]
+
+
+def test_both_lose_expect_no_prize_and_both_roots_claimable_again() -> None:
+    story = Story().trained("a", "b")
+    story.now += 55
+    story.ended(1, 0b11)
+    assert story.credits(who(1), who(2), BURNED) == [0, 0, 2 * STAKE]
+    assert story.job.challenge_end == story.now + 60, "time to claim a right root again"
+    story.challenged(7, "a").finalized()
+    assert story.credits(who(7)) == [STAKE + REWARD]
+
+
+def test_spokesman_loses_expect_next_member_speaks_for_the_group() -> None:
+    story = Story().trained("a", "b").challenged(7, "b").ended(1, 0b10)
+    match = story.book.matches[2]
+    assert match.terms.players == (who(1), who(7)), "the winner waits, so it is side 0"
+    story.ended(2, 0b01).finalized()
+    assert story.credits(who(7)) == [STAKE // 2 + STAKE + REWARD], "it holds no slot, but speaks"
+
+
+def test_three_roots_expect_winner_meets_the_waiting_group() -> None:
+    story = Story(slots=3).trained("a", "b", "c")
+    assert story.job.waiting == 2
+    story.ended(1, 0b01)
+    assert story.book.matches[2].groups == (2, 1)
+    with pytest.raises(Refusal, match="all its matches"):
+        story.finalized()
+    story.ended(2, 0b10).finalized()
+    assert story.credits(who(3), who(2), BURNED) == [STAKE // 2 + STAKE + REWARD, STAKE // 2, STAKE]
+    assert story.conserved(REWARD + 3 * STAKE)
+
+
+def test_verdict_expires_expect_void_and_everybody_paid_back_but_earlier_losers() -> None:
+    story = Story(slots=3).trained("a", "b", "c").ended(1, 0b01).ended(2, 0, Reason.UNRESOLVED)
+    assert story.job.ended is JobPhase.VOID
+    assert story.credits(CLIENT, who(1), who(2), who(3)) == [REWARD, 0, STAKE + STAKE // 2, STAKE]
+    assert story.conserved(REWARD + 3 * STAKE)
+
+
+def test_late_match_of_a_void_job_expect_it_just_ends() -> None:
+    story = Story(slots=4).trained("a", "b", "c", "d").ended(1, 0, Reason.UNRESOLVED)
+    before = dict(story.book.credits)
+    story.ended(2, 0b01)
+    assert story.book.credits == before
+    assert story.job.open_matches == 0
+
+
+def test_move_of_a_match_that_ended_expect_refused() -> None:
+    story = Story().trained("a", "b")
+    story.now += 11
+    story.book.play(1, [Timeout()], who(5), story.now)
+    assert story.book.matches[1].state.losers == 0b11
+    for move in (Timeout(), Expire()):
+        with pytest.raises(Refusal):
+            story.book.play(1, [move], who(5), story.now)
+    with pytest.raises(Refusal, match="no match"):
+        story.book.play(9, [Timeout()], who(5), story.now)
+
+
+def test_batch_with_one_bad_move_expect_nothing_done() -> None:
+    story = Story().trained("a", "b")
+    story.now += 11
+    before = story.book.matches[1].state
+    with pytest.raises(Refusal):
+        story.book.play(1, [Timeout(), Timeout()], who(5), story.now)
+    assert story.book.matches[1].state is before
+
+
+def test_withdraw_expect_paid_once() -> None:
+    story = Story().trained("a", "a").finalized()
+    assert story.book.withdraw(who(1)) == STAKE + 151
+    assert story.conserved(REWARD + 2 * STAKE)
+    with pytest.raises(Refusal):
+        story.book.withdraw(who(1))
+
+
+def test_another_cannot_copy_a_commitment() -> None:
+    story, shown, salt = Story(), claim("a"), bytes(32)
+    hashed = commitment(31337, JOBS, story.id, who(1), shown.root, shown.last, salt)
+    for k in (1, 2):
+        story.book.join(story.id, who(k), STAKE, story.now)
+        story.book.commit(story.id, hashed, who(k), story.now)
+    story.book.reveal(story.id, shown, salt, who(1), story.now)
+    with pytest.raises(Refusal, match="committed"):
+        story.book.reveal(story.id, shown, salt, who(2), story.now)
+
+
+def test_job_full_of_claims_expect_refused() -> None:
+    story = Story(slots=1).trained("a")
+    for k in range(1, MAX_CLAIMS):
+        story.challenged(100 + k, "a")
+    with pytest.raises(Refusal, match="full"):
+        story.challenged(500, "a")
