@@ -50,6 +50,7 @@ def test_c_0_is_the_initial_root() -> None:
     assert initial_root(tiny.tensors()[1]) == PROGRAM.initial_root
 
 
+@settings(deadline=None)
 @given(st.integers(0, N - 1), st.integers(1, N), st.integers(1, N + 3))
 def test_every_interval_at_every_stride_has_the_same_checkpoints(a: int, length: int, stride: int) -> None:
     b = min(a + length, N)

@@ -9,7 +9,7 @@ from typing import Any
 import cbor2
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from repops.opset import F32, I64
 
@@ -105,6 +105,7 @@ def test_a_truncated_file_is_refused(length: int) -> None:
         Program.from_bytes(FILE[:length])
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_damage_can_do_more_than_be_refused(data: st.DataObject) -> None:
     damaged = bytearray(FILE)
@@ -117,6 +118,7 @@ def test_no_damage_can_do_more_than_be_refused(data: st.DataObject) -> None:
     assert program.to_bytes() == bytes(damaged)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_noise_is_refused(noise: bytes) -> None:
     with pytest.raises(InvalidInput):

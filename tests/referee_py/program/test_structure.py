@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from repops.opset import BOOL, F32, I64, MAX_ELEMENTS
 
@@ -41,6 +41,7 @@ types = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(
     st.lists(operands, max_size=9),
     st.lists(types, max_size=8),
@@ -53,6 +54,7 @@ def test_decode_is_the_inverse_of_encode(
     assert Structure.decode(structure.encode()) == structure
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_whatever_decodes_encodes_to_the_same_bytes(data: st.DataObject) -> None:
     encoded = bytearray(SLICE.encode())

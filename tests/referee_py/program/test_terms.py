@@ -7,7 +7,7 @@ import hashlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from referee_py.errors import InvalidProgram, UnknownVersion
@@ -60,6 +60,7 @@ def test_impossible_numbers_of_steps_are_refused(steps: int) -> None:
         Terms.of(PROGRAM, steps, (1,))
 
 
+@settings(deadline=None)
 @given(st.integers(1, (1 << 64) - 1))
 def test_suggested_strides_are_possible(steps: int) -> None:
     strides = suggest_strides(steps)
