@@ -62,8 +62,12 @@ def executor_of(fault: Fault, target: Target) -> Executor | None:
         return None
     if fault is Fault.SKIP_STEPS:
         return _SkipSteps(target)
-    hook = _HOOKS[fault](target)
-    return Interpreter(target.program, target.constants, target.backend, hook)
+    return Interpreter(target.program, target.constants, target.backend, hook_of(fault, target))
+
+
+def hook_of(fault: Fault, target: Target) -> NodeHook:
+    """The hook that tells this lie at single nodes."""
+    return _HOOKS[fault](target)
 
 
 class _PoisonData(NodeHook):

@@ -147,7 +147,9 @@ class Arena:
         matches = []
         for match_id in snapshot.matches_of(self.job_id):
             match = snapshot.match(job, match_id)
-            losers = {player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1}
+            losers = {
+                player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1
+            }
             matches.append((match.state.reason, losers))
         spent = {m.name: self._gas_cost(m) for m in self.members}
         profit = {m.name: self._wealth(m, snapshot) + spent[m.name] - m.before for m in self.members}

@@ -158,6 +158,10 @@ class Snapshot:
         events = self._events(self._contracts.jobs, [None, job_id], ("Paired",))
         return [event.args["matchId"] for event in events]
 
+    def job_events(self, job_id: int) -> list[Event]:
+        """What the Jobs contract has logged about a job, in order."""
+        return list(self._events(self._contracts.jobs, [None, job_id], None))
+
     def events(self, match_id: int) -> list[Event]:
         """What the referee has logged about a match, in order."""
         return list(self._events(self._contracts.referee, [None, match_id], None))

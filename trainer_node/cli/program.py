@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from referee_py.errors import InvalidInput
 
 from ..bundle import Bundle
 from ..errors import ConfigError
@@ -34,12 +37,25 @@ def build(
     folder: Annotated[Path, typer.Argument(help="Where to write the bundle.")],
     steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of initial weights and data order.")] = None,
+    strides: Annotated[
+        str | None, typer.Option(help='Checkpoint strides, such as "100,10,1"; suggested if not given.')
+    ] = None,
 ) -> None:
     """Capture a PyTorch training job into a bundle: program, terms and tensors."""
     capture = _capture()
-    bundle: Bundle = capture.build(capture.load_recipe(recipe, steps=steps, seed=seed))
+    training = capture.load_recipe(recipe, steps=steps, seed=seed)
+    if strides is not None:
+        training = dataclasses.replace(training, strides=_strides(strides))
+    bundle: Bundle = capture.build(training)
     bundle.write(folder)
     _show(bundle, folder)
+
+
+def _strides(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(stride) for stride in text.split(","))
+    except ValueError:
+        raise InvalidInput(f"strides {text!r} are not numbers; write 100,10,1") from None
 
 
 @app.command()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..chain.outbox import Call
 from ..config import Mode, Settings
+from ..faults import Fault
 from ..fetch import check_uri
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
@@ -17,24 +18,35 @@ challenger = typer.Typer(help="Check what others claim, and dispute what is wron
 verifier = typer.Typer(help="Re-execute disputed operators, and sign verdicts.", no_args_is_help=True)
 
 
-def _run(role: str, settings: Settings) -> None:
-    importlib.import_module(f"trainer_node.{role}").run(settings)
+_LIE: dict[str, Any] = {
+    "help": "Cheat in this way, on a chain of your own.",
+    "rich_help_panel": "Demonstration",
+    "show_default": False,
+}
+FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
+FaultStep = Annotated[
+    int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
+]
+
+
+def _run(role: str, settings: Settings, **options: Any) -> None:
+    importlib.import_module(f"trainer_node.{role}").run(settings, **options)
 
 
 @trainer.command("run")
 @with_settings(DAEMON)
-def run_trainer(settings: Settings) -> None:
+def run_trainer(settings: Settings, fault: FaultOption = Fault.NONE, fault_step: FaultStep = 1) -> None:
     """Take slots of open jobs, train, commit, reveal, defend. Runs until interrupted."""
-    _run("trainer", settings)
+    _run("trainer", settings, fault=fault, fault_step=fault_step)
 
 
 @challenger.command("run")
 @with_settings(CHALLENGER)
-def run_challenger(settings: Settings) -> None:
+def run_challenger(settings: Settings, fault: FaultOption = Fault.NONE, fault_step: FaultStep = 1) -> None:
     """Replay claims. With --mode watch (the default) it only logs disagreement and needs no key."""
     if settings.mode is Mode.WATCH:
         out.print("[dim]watching only; --mode defend or --mode challenge lets it act[/dim]")
-    _run("challenger", settings)
+    _run("challenger", settings, fault=fault, fault_step=fault_step)
 
 
 @verifier.command("run")

@@ -1,0 +1,13 @@
+"""`assay demo`: a whole job on a chain of its own, with a liar in it.
+
+cast       who takes part in which scenario, and what must decide
+stage      the chain, the contracts, the processes
+story      what happens, told as it happens
+reckoning  who has what at the end, and whether that is just
+play       one scenario from start to end
+"""
+
+from .cast import Scenario
+from .play import play
+
+__all__ = ["Scenario", "play"]

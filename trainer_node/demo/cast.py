@@ -1,0 +1,74 @@
+"""Who takes part, who lies, and what must decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from referee_py.game.state import Reason
+
+from ..faults import EXPECTED, Fault
+
+CASES = {
+    Reason.TIMEOUT: "timeout: a side did not answer",
+    Reason.PADDING: "a leaf beyond the end",
+    Reason.STRUCTURE: "case 1: another operator than the program's",
+    Reason.INPUT_CHECKPOINT: "case 2a: an input is not what the checkpoint holds",
+    Reason.INPUT_NODE: "case 2b: an input is not what the earlier operator gave",
+    Reason.INPUT_CONSTANT: "case 2c: an input is not the committed constant",
+    Reason.INPUT_STEP: "case 2d: an input is not the number of the step",
+    Reason.OPERATOR: "case 3: the operator gives something else; verifiers have executed it",
+    Reason.UNRESOLVED: "undecided: the verifiers did not answer",
+}
+
+
+class Scenario(StrEnum):
+    """Who stands against whom."""
+
+    TRAINERS = "trainers"
+    """An honest and a lying trainer; a challenger who watches over both."""
+    LONE_LIAR = "lone-liar"
+    """Nobody but a lying trainer, and a challenger."""
+    CHALLENGER = "challenger"
+    """An honest trainer, and a challenger who disputes what is right."""
+    TWO_LIARS = "two-liars"
+    """Two trainers who lie differently, and one honest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A trainer or a challenger. ``fault_step``: where its lie begins, from 1."""
+
+    name: str
+    role: str
+    fault: Fault = Fault.NONE
+    fault_step: int = 1
+
+    @property
+    def honest(self) -> bool:
+        return self.fault is Fault.NONE
+
+
+def cast(scenario: Scenario, fault: Fault, steps: int) -> list[Part]:
+    """The parts of a scenario in which the liar tells that lie, a little after the middle of the run."""
+    if fault is Fault.NONE:
+        return [Part("honest", "trainer"), Part("second", "trainer"), Part("challenger", "challenger")]
+    step = max(2, steps * 56 // 100)
+    liar = {"fault": fault, "fault_step": step}
+    watch = Part("challenger", "challenger")
+    match scenario:
+        case Scenario.TRAINERS:
+            return [Part("honest", "trainer"), Part("liar", "trainer", **liar), watch]
+        case Scenario.LONE_LIAR:
+            return [Part("liar", "trainer", **liar), watch]
+        case Scenario.CHALLENGER:
+            return [Part("honest", "trainer"), Part("liar", "challenger", **liar)]
+        case Scenario.TWO_LIARS:
+            other = Fault.POISON_DATA if fault is Fault.WRONG_OP_OUTPUT else Fault.WRONG_OP_OUTPUT
+            second = Part("second liar", "trainer", other, min(step + steps // 6, steps))
+            return [Part("liar", "trainer", **liar), second, Part("honest", "trainer"), watch]
+
+
+def expected(parts: list[Part]) -> set[Reason]:
+    """What may decide a match among these parts."""
+    return {EXPECTED[part.fault] for part in parts if not part.honest}

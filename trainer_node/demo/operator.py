@@ -1,0 +1,68 @@
+"""The disputed operator in words: what it is, and the first element in which the two sides' outputs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import repops
+
+from referee_py.commit.tensor import Array
+from referee_py.execute import Capture, Chain, Interpreter, NodeHook, NodeValues, State
+from referee_py.program import Operand, Structure
+
+from ..bundle import Bundle
+from ..faults import Fault, Target, hook_of
+from .cast import Part
+
+
+def explainer(bundle: Bundle, liar: Part | None) -> Callable[[int, int], str]:
+    """Describes a node of a step. For the lie of ``liar`` it is executed both ways, here, by nobody who takes part."""
+
+    def explain(step: int, node: int) -> str:
+        structure = bundle.program.nodes[node]
+        words = f"{structure.name} of {', '.join(map(_operand, structure.inputs)) or 'nothing'}"
+        words += f" -> {', '.join(map(str, structure.outputs))}"
+        if liar is None or liar.fault is Fault.SKIP_STEPS:
+            return words
+        return f"{words}{_difference(structure, *(_values(bundle, p, step, node) for p in (None, liar)))}"
+
+    return explain
+
+
+def _values(bundle: Bundle, liar: Part | None, step: int, node: int) -> NodeValues:
+    backend, capture = repops.backend("cpu"), Capture(node)
+    hook: NodeHook = capture
+    if liar is not None:
+        target = Target(bundle.program, bundle.constants, bundle.initial, backend, liar.fault_step)
+        hook = Chain(hook_of(liar.fault, target), capture)
+    interpreter = Interpreter(bundle.program, bundle.constants, backend, hook)
+    state = State.of(0, bundle.initial)
+    while state.step < step:
+        state, _ = interpreter.step(state, False)
+    return capture.found[node]
+
+
+def _difference(structure: Structure, honest: NodeValues, lie: NodeValues) -> str:
+    for what, rights, wrongs in (
+        ("input", honest.inputs, lie.inputs),
+        ("output", honest.outputs, lie.outputs),
+    ):
+        for number, (right, wrong) in enumerate(zip(rights, wrongs, strict=True)):
+            if right.shape != wrong.shape or right.tobytes() != wrong.tobytes():
+                return f"; {what} {number} differs first at {_element(right, wrong)}"
+    return f"; the values are the same, but it is said to be another operator than {structure.name}"
+
+
+def _element(right: Array, wrong: Array) -> str:
+    if right.shape != wrong.shape:
+        return f"its shape: {list(right.shape)}, not {list(wrong.shape)}"
+    bits = {1: np.uint8, 4: np.uint32, 8: np.uint64}[right.itemsize]
+    first = int(np.argmax(right.reshape(-1).view(bits) != wrong.reshape(-1).view(bits)))
+    index = [int(i) for i in np.unravel_index(first, right.shape)]
+    return f"element {index}: {right.flat[first]} is right, {wrong.flat[first]} is claimed"
+
+
+def _operand(operand: Operand) -> str:
+    name = operand.kind.name.lower()
+    return {"node": f"node {operand.index}", "step": "the step number"}.get(name, f"{name} {operand.index}")

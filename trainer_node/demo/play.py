@@ -1,0 +1,144 @@
+"""One scenario from start to end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import repops
+from rich.console import Console
+
+from referee_py.errors import AssayError
+from referee_py.execute import Run
+
+from ..bundle import Bundle
+from ..chain import ChainClient
+from ..faults import Fault
+from ..logs import configure_logging
+from ..posting import ETHER, Offer, post_job
+from ..server import ArtifactServer
+from ..store import Store
+from .cast import Part, Scenario, cast
+from .operator import explainer
+from .reckoning import reckon, table, verdicts, wealth
+from .stage import Stage
+from .story import Story
+
+RECIPE = "digits-mlp"
+STRIDES = (100, 10, 1)
+VERIFIERS = ("verifier 1", "verifier 2")
+STAKE, REWARD = ETHER, 2 * ETHER
+TIME_LIMIT_S = 240.0
+CLOCK_S = 20
+POLL_S = 0.5
+
+out = Console(highlight=False, soft_wrap=True)
+
+
+def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> bool:
+    """Play it in ``folder``, telling what happens. Returns whether everything at the end is as it must be."""
+    configure_logging(level="warning")
+    parts = cast(scenario, fault, steps)
+    names = [*(part.name for part in parts), *VERIFIERS]
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
+
+    bundle = _bundle(folder / f"{RECIPE}-{steps}", steps)
+    terms, backend = bundle.terms, repops.backend("cpu")
+    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    honest_root = run.commit_run().claim().root
+    program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
+    say(f"the program: {RECIPE}, {program}; honest training gives {honest_root.hex()[:16]}…")
+
+    with Stage(folder / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
+        client = stage.deploy()
+        for name in VERIFIERS:
+            stage.register_verifier(client, name)
+        say(f"anvil runs at {stage.rpc_url}; contracts are deployed, two verifiers are bonded")
+        first = client.block().number + 1
+        before = wealth(client, stage.accounts)
+        job_id = _post(stage, client, bundle, parts, server)
+        say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
+        for part in parts:
+            stage.start_part(part)
+        for name in VERIFIERS:
+            stage.start_verifier(name)
+        liar = next((part for part in parts if not part.honest), None)
+        by_address = {address: name for name, address in stage.accounts.items()}
+        story = Story(client, job_id, by_address, say, explainer(bundle, liar), terms.strides)
+        _watch(stage, client, job_id, story, parts)
+        accounts = reckon(client, stage.accounts, before, first)
+        out.print(table(accounts))
+        checks = verdicts(client, job_id, parts, honest_root, accounts)
+    for what, holds in checks:
+        out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
+    return all(holds for _, holds in checks)
+
+
+def _bundle(folder: Path, steps: int) -> Bundle:
+    """The captured program; captured in a process of its own, so that only it needs torch, and only once."""
+    if not (folder / "job.json").exists():
+        with out.status("capturing the training step from PyTorch"):
+            command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
+            command += ["--steps", str(steps), "--strides", ",".join(map(str, STRIDES))]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssayError(f"`assay program build` has failed: {done.stderr.strip()[-2000:]}")
+    return Bundle.read(folder)
+
+
+def _post(
+    stage: Stage, client: ChainClient, bundle: Bundle, parts: list[Part], server: ArtifactServer
+) -> int:
+    offer = Offer(
+        reward=REWARD,
+        stake=STAKE,
+        slots=sum(part.role == "trainer" for part in parts),
+        train_period=60,
+        reveal_period=30,
+        challenge_period=15,
+        clock=CLOCK_S,
+        verdict_period=60,
+        verifiers=tuple(stage.accounts[name] for name in VERIFIERS),
+        threshold=1,
+    )
+    with stage.transactions("client") as transactions:
+        job_id, _ = post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, server.uri)
+    return job_id
+
+
+def _watch(stage: Stage, client: ChainClient, job_id: int, story: Story, parts: list[Part]) -> None:
+    """Tell the story until the job has ended and all parts are paid. Raises AssayError if it does not end."""
+    deadline = time.monotonic() + TIME_LIMIT_S
+    with out.status("waiting for the first block") as status:
+        while True:
+            story.tell()
+            snapshot = client.snapshot()
+            job = snapshot.job(job_id)
+            if job.phase.ended and not any(snapshot.credit(stage.accounts[part.name]) for part in parts):
+                return
+            left = {"TRAINING": job.commit_end, "REVEAL": job.reveal_end, "CHALLENGE": job.challenge_end}
+            ends = left.get(job.phase.name, 0)
+            phase = (
+                f"{job.phase.name.lower()}, {max(0, ends - snapshot.now)} s left" if ends else job.phase.name
+            )
+            status.update(f"block {snapshot.block.number}: {phase}{_progress(stage, parts)}")
+            if stage.dead():
+                raise AssayError(f"{', '.join(stage.dead())} ended; see {stage.log(stage.dead()[0])}")
+            if time.monotonic() > deadline:
+                raise AssayError(f"job {job_id} did not end within {TIME_LIMIT_S:.0f} s; see {stage.folder}")
+            time.sleep(POLL_S)
+
+
+def _progress(stage: Stage, parts: list[Part]) -> str:
+    """How far those who are training have got."""
+    found = []
+    for part in parts:
+        steps = [event for event in stage.events(part.name) if event.get("event") == "train.progress"]
+        if steps and steps[-1]["step"] < steps[-1]["of"]:
+            found.append(f"; {part.name}: step {steps[-1]['step']} of {steps[-1]['of']}")
+    return "".join(found)
