@@ -4,11 +4,14 @@ pragma solidity ^0.8.34;
 /// @notice The cheatcodes that the tests use.
 interface Vm {
     function addr(uint256 key) external pure returns (address);
+    function chainId(uint256 id) external;
     function deal(address account, uint256 balance) external;
+    function etch(address account, bytes calldata code) external;
     function expectPartialRevert(bytes4 selector) external;
     function expectRevert(bytes calldata reason) external;
     function expectRevert() external;
     function parseJson(string calldata json, string calldata key) external pure returns (bytes memory);
+    function parseJsonAddress(string calldata json, string calldata key) external pure returns (address);
     function parseJsonBytes(string calldata json, string calldata key) external pure returns (bytes memory);
     function parseJsonBytes32(string calldata json, string calldata key) external pure returns (bytes32);
     function parseJsonBytes32Array(string calldata json, string calldata key)
@@ -20,12 +23,11 @@ interface Vm {
         external
         pure
         returns (uint256[] memory);
-    function keyExistsJson(string calldata json, string calldata key) external view returns (bool);
-    function exists(string calldata path) external view returns (bool);
+    function getCode(string calldata artifact) external view returns (bytes memory);
     function prank(address sender) external;
     function readFile(string calldata path) external view returns (string memory);
     function sign(uint256 key, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
-    function snapshotGasLastCall(string calldata name) external returns (uint256);
+    function snapshotGasLastCall(string calldata group, string calldata name) external returns (uint256);
     function toString(uint256 value) external pure returns (string memory);
     function warp(uint256 instant) external;
 }
@@ -61,6 +63,18 @@ abstract contract Base {
 
     function pass(uint256 duration) internal {
         vm.warp(block.timestamp + duration);
+    }
+
+    /// @dev Deploys from the compiler's output: with `new`, each test would have the contract compiled into it again.
+    function deploy(string memory artifact, bytes memory arguments) internal returns (address account) {
+        bytes memory code = abi.encodePacked(vm.getCode(artifact), arguments);
+        assembly ("memory-safe") {
+            account := create(0, add(code, 0x20), mload(code))
+            if iszero(account) {
+                returndatacopy(0, 0, returndatasize())
+                revert(0, returndatasize())
+            }
+        }
     }
 
     function bound(uint256 x, uint256 min, uint256 max) internal pure returns (uint256) {

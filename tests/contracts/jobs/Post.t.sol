@@ -2,7 +2,6 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
-import {Jobs} from "contracts/Jobs.sol";
 import {Programs} from "contracts/commit/Programs.sol";
 import {IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
@@ -140,6 +139,10 @@ contract PostTest is Market {
 
     function test_theShortestPeriodCannotBeZero() public {
         refuses(IJobs.BadPeriod.selector);
-        new Jobs(registry, 1, 0);
+        this.deployJobs(0);
+    }
+
+    function deployJobs(uint32 minPeriod) external returns (address) {
+        return deploy("Jobs.sol:Jobs", abi.encode(registry, 1, minPeriod));
     }
 }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Court} from "../support/Court.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
+import {Verdicts} from "../support/Verdicts.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {Referee} from "contracts/Referee.sol";
 import {IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
@@ -95,7 +96,7 @@ contract VerdictTest is Court {
 
     function test_aVerdictForAnotherRefereeIsAStrangersVoice() public {
         _callRightAgainstWrong();
-        Referee other = new Referee();
+        Referee other = Referee(deploy("Referee.sol:Referee", ""));
         bytes memory signed = signature(keys[0], other.verdictDigest(id, truth));
         refuses(IReferee.NotVerifier.selector);
         referee.attest(id, truth, signed);
@@ -104,31 +105,8 @@ contract VerdictTest is Court {
     function test_theDigestIsEip712() public {
         _callRightAgainstWrong();
         Match memory m = referee.getMatch(id);
-        bytes32 domain = keccak256(
-            abi.encode(
-                keccak256(
-                    "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
-                ),
-                keccak256("Assay Referee"),
-                keccak256("1"),
-                block.chainid,
-                address(referee)
-            )
-        );
-        bytes32 message = keccak256(
-            abi.encode(
-                keccak256("Verdict(uint256 matchId,uint64 step,uint32 node,bytes32 record)"),
-                id,
-                m.end,
-                m.index,
-                truth
-            )
-        );
-        eq(
-            referee.verdictDigest(id, truth),
-            keccak256(abi.encodePacked(hex"1901", domain, message)),
-            "digest"
-        );
+        bytes32 want = Verdicts.digest(block.chainid, address(referee), id, m.end, uint32(m.index), truth);
+        eq(referee.verdictDigest(id, truth), want, "digest");
     }
 
     function test_garbageIsNoSignature() public {

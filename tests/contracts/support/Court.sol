@@ -28,7 +28,7 @@ abstract contract Court is Base {
     uint32 internal constant CLOCK = 1000;
     uint32 internal constant VERDICT = 500;
 
-    Referee internal referee = new Referee();
+    Referee internal referee = Referee(deploy("Referee.sol:Referee", ""));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];

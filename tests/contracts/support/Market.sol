@@ -8,7 +8,6 @@ import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Claim, Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Exhibit, Record} from "contracts/interfaces/IReferee.sol";
-import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
 /// @title Market
 /// @notice The three contracts together, with jobs so small that a claim is the record of one node in one step.
@@ -23,9 +22,10 @@ abstract contract Market is Base {
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
-    VerifierRegistry internal registry = new VerifierRegistry(1 ether, 7 days);
-    Jobs internal jobs = new Jobs(IVerifierRegistry(address(registry)), 0.1 ether, 60);
-    Referee internal referee = new Referee();
+    VerifierRegistry internal registry =
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    Referee internal referee = Referee(deploy("Referee.sol:Referee", ""));
 
     constructor() {
         vm.warp(1_700_000_000);
@@ -197,7 +197,7 @@ abstract contract Market is Base {
         uint256 id = matchOf(job, output);
         uint8 side = referee.getMatch(id).node[0] == root(output) ? 0 : 1;
         referee.openRecord(id, side, record(output));
-        pass(CLOCK + 1);
+        vm.warp(referee.deadline(id) + 1);
         referee.timeout(id);
     }
 
