@@ -44,7 +44,11 @@ MAX_RECORD_BYTES = HASH_BYTES + 2 + (MAX_INPUTS + MAX_OUTPUTS + 1) * HASH_BYTES
 MAX_TREE_LEAVES = 1 << 24
 """The limit on nodes of a program (protocol section 4); run trees of a level are far smaller."""
 
-NUMPY_DTYPE = {Dtype.F32: np.dtype("<f4"), Dtype.I64: np.dtype("<i8"), Dtype.BOOL: np.dtype("?")}
+NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {
+    Dtype.F32: np.dtype("<f4"),
+    Dtype.I64: np.dtype("<i8"),
+    Dtype.BOOL: np.dtype("?"),
+}
 CANONICAL_NAN = 0x7FC00000
 
 Array = npt.NDArray[Any]

@@ -36,11 +36,11 @@ _FILE_VARIABLE = "ASSAY_CONFIG"
 
 
 class Mode(StrEnum):
-    """What a challenger may do with its money."""
+    """How far a challenger goes."""
 
-    WATCH = "watch"  # log disagreement; needs no key
-    DEFEND = "defend"  # play matches of its own claims
-    CHALLENGE = "challenge"  # stake claims against wrong ones, too
+    WATCH = "watch"  # replay and log disagreement; needs no key
+    DEFEND = "defend"  # also make the moves that anybody may make, for the claim it agrees with
+    CHALLENGE = "challenge"  # also stake a claim of its own when nobody claims what it has found
 
 
 def _rpc(value: str) -> str:
@@ -61,12 +61,12 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    artifact_bytes: int = Field(16 << 30, ge=1 << 10, le=1 << 44)
-    fetch_timeout_s: float = Field(10.0, gt=0, le=3600)
-    fetch_rate: float = Field(256 * 1024, gt=0)
-    rpc_bytes: int = Field(32 << 20, ge=1 << 16, le=1 << 32)
-    rpc_timeout_s: float = Field(10.0, gt=0, le=600)
-    log_range: int = Field(10_000, ge=1)
+    artifact_bytes: int = Field(default=16 << 30, ge=1 << 10, le=1 << 44)
+    fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
+    fetch_rate: float = Field(default=64 * 1024, gt=0)
+    rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
+    rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
+    log_range: int = Field(default=10_000, ge=1)
 
 
 class Fees(BaseModel):
@@ -74,9 +74,9 @@ class Fees(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_fee_gwei: float = Field(200.0, gt=0)
-    priority_fee_gwei: float = Field(1.0, ge=0)
-    replace_after_s: float = Field(45.0, gt=0)
+    max_fee_gwei: float = Field(default=200.0, gt=0)
+    priority_fee_gwei: float = Field(default=1.0, ge=0)
+    replace_after_s: float = Field(default=45.0, gt=0)
 
     def policy(self) -> FeePolicy:
         """The same in wei."""
@@ -161,7 +161,7 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
 
     class FromFile(Settings):
         @classmethod
-        def settings_customise_sources(
+        def settings_customise_sources(  # type: ignore[override]
             cls,
             settings_cls: type[BaseSettings],
             init_settings: PydanticBaseSettingsSource,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
-from eth_abi import encode
+from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
@@ -93,7 +94,9 @@ def refuse_live(web3: Web3, path: Path) -> None:
 def creation_code(name: str, *arguments: object) -> bytes:
     """Bytecode and encoded constructor arguments."""
     artifact = load_artifact(name)
-    constructor = next((entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []})
+    constructor: dict[str, Any] = next(
+        (entry for entry in artifact.abi if entry["type"] == "constructor"), {"inputs": []}
+    )
     types = [collapse_if_tuple(item) for item in constructor["inputs"]]
     if len(types) != len(arguments):
         raise DeployError(

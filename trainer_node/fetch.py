@@ -8,8 +8,10 @@ environment, no compressed answers, and one deadline over the whole download: a 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Coroutine, Sequence
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,10 +19,10 @@ import httpx
 import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from referee_py.commit import Record, Tag, Tree
+from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
 
-from .artifacts import HASH_BYTES, MAX_RECORD_BYTES, Array, Kind, Name
+from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from .errors import Corrupt
 from .store import Store
 
@@ -55,8 +57,8 @@ def check_uri(uri: str) -> str:
 class Fetcher:
     """Gets artifacts into a store from a list of base URIs, trying one after the other.
 
-    ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds the whole download: it may take
-    ``timeout_s + size limit / min_rate`` seconds. All methods raise
+    ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds the whole download: after ``n``
+    bytes at most ``timeout_s + n / min_rate`` seconds may have passed. All methods raise
 
     - ``Unavailable`` if no server has it in time;
     - ``Corrupt`` (an Unavailable too) if some server answered with other bytes and none with the right ones;
@@ -68,7 +70,7 @@ class Fetcher:
         store: Store,
         *,
         timeout_s: float = 10.0,
-        min_rate: float = 256 * 1024,
+        min_rate: float = 64 * 1024,
         attempts: int = 3,
         backoff_s: float = 0.2,
     ) -> None:
@@ -101,7 +103,7 @@ class Fetcher:
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
         """Have the artifact in the store. Returns at once if it is there."""
         if not self.store.has(name):
-            _run(self._fetch(name, uris, self._limit(name, max_bytes)))
+            _run(self._fetch_all([name], uris, max_bytes, 1))
 
     def fetch_all(
         self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
@@ -125,22 +127,30 @@ class Fetcher:
         self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
     ) -> None:
         gate = asyncio.Semaphore(parallel)
+        headers = {"Accept-Encoding": "identity", "User-Agent": "assay"}
+        async with httpx.AsyncClient(
+            timeout=httpx.Timeout(self._timeout_s),
+            follow_redirects=False,
+            trust_env=False,
+            headers=headers,
+            verify=_tls(),
+        ) as client:
 
-        async def one(name: Name) -> None:
-            async with gate:
-                await self._fetch(name, uris, self._limit(name, max_bytes))
+            async def one(name: Name) -> None:
+                async with gate:
+                    await self._fetch(client, name, uris, self._limit(name, max_bytes))
 
-        results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
+            results = await asyncio.gather(*(one(name) for name in names), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _fetch(self, name: Name, uris: Sequence[str], limit: int) -> None:
+    async def _fetch(self, client: httpx.AsyncClient, name: Name, uris: Sequence[str], limit: int) -> None:
         reasons: list[str] = []
         corrupt = False
         for uri in dict.fromkeys(uris):
             try:
-                await self._from(check_uri(uri), name, limit)
+                await self._from(client, check_uri(uri), name, limit)
                 return
             except Corrupt as error:
                 corrupt = True
@@ -151,7 +161,7 @@ class Fetcher:
         found = "; ".join(reasons) if reasons else "no server is known"
         raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
 
-    async def _from(self, uri: str, name: Name, limit: int) -> None:
+    async def _from(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
         """One server, with retries for failures of the network."""
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._attempts),
@@ -162,29 +172,28 @@ class Fetcher:
         try:
             async for attempt in retrying:
                 with attempt:
-                    await self._download(uri, name, limit)
+                    await self._download(client, uri, name, limit)
         except _TryAgain as error:
             raise Unavailable(str(error)) from error
 
-    async def _download(self, uri: str, name: Name, limit: int) -> None:
-        timeout = httpx.Timeout(self._timeout_s)
-        seconds = self._timeout_s + limit / self._min_rate
-        headers = {"Accept-Encoding": "identity", "User-Agent": "assay"}
+    async def _download(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
+        start = asyncio.get_running_loop().time()
+        size = 0
         try:
             async with (
-                asyncio.timeout(seconds),
-                httpx.AsyncClient(
-                    timeout=timeout, follow_redirects=False, trust_env=False, headers=headers
-                ) as client,
+                asyncio.timeout(self._timeout_s) as deadline,
                 client.stream("GET", uri + name.url_path) as response,
             ):
                 self._check_head(response, name, limit)
                 with self.store.incoming(name, limit) as incoming:
                     async for chunk in response.aiter_raw(1 << 16):
                         incoming.write(chunk)
+                        # SAFETY: time is earned by bytes, so dripping them does not buy any.
+                        size = incoming.size
+                        deadline.reschedule(start + self._timeout_s + size / self._min_rate)
                     _check_length(response, incoming.size, name)
         except TimeoutError:
-            raise Unavailable(f"not delivered within {seconds:.0f} s") from None
+            raise Unavailable(f"slower than {self._min_rate:.0f} bytes/s: {size} bytes so far") from None
         except httpx.TransportError as error:
             raise _TryAgain(f"{type(error).__name__} {error}".strip()) from error
         except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as error:
@@ -208,6 +217,12 @@ def _check_length(response: httpx.Response, size: int, name: Name) -> None:
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length[:20]) != size:
         raise _TryAgain(f"{name} broke off after {size} of {length[:20]} bytes")
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: reading the certificates takes longer than a small download."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -50,7 +50,7 @@ def read_address(path: Path) -> str:
     from eth_utils.address import to_checksum_address
 
     try:
-        return to_checksum_address(_read(path)["address"])
+        return str(to_checksum_address(str(_read(path)["address"])))
     except (KeyError, ValueError, TypeError) as error:
         raise KeystoreError(f"{path} names no address; it is no keystore of version 3") from error
 

@@ -137,6 +137,7 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
                     poll_s=min(settings.poll_s, 0.5),
                     replace_after_s=settings.fees.replace_after_s,
                     metrics=metrics,
+                    stop=stop,
                 )
             del problems["start"]
             node = Node(
@@ -204,7 +205,7 @@ class Service:
             return self._node.settings.poll_s
         metrics.ticks.labels(result).inc()
         self._failures += 1
-        return min(self._node.settings.poll_s * 2 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
+        return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 
 
 def _client(settings: Settings, deployment: Deployment) -> ChainClient:

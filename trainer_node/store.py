@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from repops.opset import MAX_RANK
@@ -45,7 +45,7 @@ _LEFTOVER_S = 24 * 3600
 class Incoming:
     """One artifact on its way into the store: bytes are checked as they come, and named at the end."""
 
-    def __init__(self, name: Name, file: BinaryIO, max_bytes: int) -> None:
+    def __init__(self, name: Name, file: IO[bytes], max_bytes: int) -> None:
         self._check: Check = check_for(name)
         self._file = file
         self._name = name
@@ -198,7 +198,7 @@ class Store:
                 file.write(part)
 
     @contextlib.contextmanager
-    def _named_at_the_end(self, name: Name) -> Iterator[BinaryIO]:
+    def _named_at_the_end(self, name: Name) -> Iterator[IO[bytes]]:
         """A temporary file that gets its name when the block ends without error, and is removed otherwise."""
         with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
             try:

@@ -272,6 +272,19 @@ def test_nonce_used_by_somebody_else(slow: Bench) -> None:
     manager.wait(following)
 
 
+def test_a_process_that_is_told_to_stop_does_not_wait_long(
+    slow: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer_node.chain.transactions._STOP_GRACE_S", 0.05)
+    stop = threading.Event()
+    manager = slow.manager(stop=stop)
+    transaction = manager.submit(slow.pay())
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=100)
+    assert slow.manager().recover() == [transaction]
+
+
 def test_confirmations_are_waited_for(slow: Bench) -> None:
     manager = slow.manager(confirmations=2)
     transaction = manager.submit(slow.pay())

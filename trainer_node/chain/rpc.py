@@ -93,11 +93,11 @@ def _parse(method: str, answer: bytes, number: int) -> RPCResponse:
         raise RpcCorrupt(f"{method}: the answer is not JSON: {error}") from error
     if not isinstance(parsed, dict) or parsed.get("id") != number:
         raise RpcCorrupt(f"{method}: the answer is not to this request")
-    error = parsed.get("error")
-    if error is not None:
-        if not isinstance(error, dict) or not isinstance(error.get("message", ""), str):
+    failure = parsed.get("error")
+    if failure is not None:
+        if not isinstance(failure, dict) or not isinstance(failure.get("message", ""), str):
             raise RpcCorrupt(f"{method}: the error in the answer is malformed")
-        return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "", **error}}  # type: ignore[typeddict-item]
+        return {"jsonrpc": "2.0", "id": number, "error": {"code": -32000, "message": "", **failure}}  # type: ignore[typeddict-item]
     if "result" not in parsed:
         raise RpcCorrupt(f"{method}: the answer has neither result nor error")
     return {"jsonrpc": "2.0", "id": number, "result": parsed["result"]}
@@ -126,9 +126,8 @@ def _lenient_codec() -> ABICodec:
     """
     registry = build_strict_registry()
     registry.unregister_decoder("string")
-    registry.register_decoder(
-        BaseEquals("string"), StringDecoder(handle_string_errors="replace"), label="string"
-    )
+    decoder = StringDecoder(handle_string_errors="replace")  # type: ignore[no-untyped-call]
+    registry.register_decoder(BaseEquals("string"), decoder, label="string")  # type: ignore[no-untyped-call]
     return ABICodec(registry)
 
 

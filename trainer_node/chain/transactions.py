@@ -42,6 +42,8 @@ GWEI = 10**9
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
+_STOP_GRACE_S = 5.0
+"""How long a process that is told to stop still waits for a block; the outbox remembers the rest."""
 _LOST_POLLS = 3
 """A node may count a nonce before it can show the receipt; only after so many looks is a transaction called lost."""
 
@@ -77,6 +79,7 @@ class TransactionManager:
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        stop: threading.Event | None = None,
     ) -> None:
         self.account = account
         self.address: str = account.address
@@ -90,6 +93,7 @@ class TransactionManager:
         self._outbox = Outbox(account, database, chain_id, self._metrics)
         self._clock = clock
         self._sleep = sleep
+        self._stop = stop or threading.Event()
         self._lock = threading.RLock()
         self._sent_at: dict[int, float] = {}  # by transaction id: when this process last (re)sent it
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
@@ -142,6 +146,8 @@ class TransactionManager:
                 if self._clock() >= deadline:
                     raise
                 _log.warning("transaction.rpc_unavailable", action=row.action, reason=str(error))
+            if self._stop.is_set():
+                deadline = min(deadline, self._clock() + _STOP_GRACE_S)
             if self._clock() >= deadline:
                 raise TransactionPending(
                     f"{row.action} (nonce {row.nonce}) was not mined within {timeout_s:.0f} s; it stays in the outbox"
@@ -276,7 +282,8 @@ class TransactionManager:
             if row.status == "lost":
                 raise self._lost(row)
             if used:
-                return self._missed(row)
+                self._missed(row)
+                return None
             if self._clock() - self._sent_at.get(row.id, float("-inf")) >= self._replace_after_s:
                 if row.id in self._sent_at:
                     self._replace(row)

@@ -89,7 +89,7 @@ def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Ca
         parameters = [*own, *extra]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         return run
 
     return decorate

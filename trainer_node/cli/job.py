@@ -122,7 +122,12 @@ def show(settings: Settings, job: JobNumber) -> None:
         state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
         if found.accepted_root == group.root and not claim.lost and found.phase.ended:
             state = "accepted"
-        rows = {"owner": claim.owner, "state": state, "root": group.root.hex(), "artifacts at": claim.uri}
+        rows: dict[str, object] = {
+            "owner": claim.owner,
+            "state": state,
+            "root": group.root.hex(),
+            "artifacts at": claim.uri,
+        }
         show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
         match = snapshot.match(found, match_id)
