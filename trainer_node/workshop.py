@@ -141,11 +141,14 @@ class Workshop:
         return None
 
     def _train(self, job_id: int, work: _Work, package: Package) -> Claim:
+        checkpoints = _Checkpoints(self._database, job_id)
+        done = max(self._database.checkpoints(job_id), default=0)
+        _log.info("train.start", job=job_id, after=done, of=package.terms.steps)
         replay = Replay(
             package,
             self._backend,
             self._fetcher.store,
-            _Checkpoints(self._database, job_id),
+            checkpoints,
             fault=self._fault,
             fault_step=self._fault_step,
         )

@@ -3,7 +3,7 @@
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.POISON_DATA]) as arena:
         outcome = arena.play()
 
-Nodes are ticked in turn. When nobody has anything to do, the chain's time is moved on, so nothing waits for a wall clock.
+Nodes are ticked in turn. When nobody has anything to do, the chain's time is moved on: nothing waits for a wall clock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from trainer_node.workshop import Workshop
 PERIOD_S = 600
 CLOCK_S = 120
 TIME_STEP_S = 30
-PASSWORD = "arena"  # noqa: S105
+PASSWORD = "arena"
 DEADLINE_S = 100.0
 STAKE, REWARD = ETHER, 3 * ETHER
 NOWHERE = "http://127.0.0.1:9"
@@ -62,7 +62,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: what decided, and the losers' addresses."""
+    """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: what decided, and who lost."""
 
     job: Job
     matches: list[tuple[Reason, set[str]]]

@@ -132,11 +132,35 @@ class Stage:
         options = ["--mode", "challenge"] if part.role == "challenger" else []
         if not part.honest:
             options += ["--fault", part.fault, "--fault-step", str(part.fault_step)]
-        self._start(part.name, [part.role, "run", *options])
+        self.start(part.name, [part.role, "run", *options])
 
     def start_verifier(self, name: str) -> None:
         """Start a verifier."""
-        self._start(name, ["verifier", "run"])
+        self.start(name, ["verifier", "run"])
+
+    def start(self, name: str, command: list[str], **settings: object) -> None:
+        """Start an `assay` command as that party, or start it again; ``settings`` go into its configuration file."""
+        home = self.folder / name.replace(" ", "-")
+        if not (home / "key.json").exists():
+            key = self._keys[name].key
+            create_key(home / "key.json", self.password.read_text(), key=key, work_factor=_WORK_FACTOR)
+        settings = {
+            "rpc_url": self.rpc_url,
+            "chain_id": CHAIN_ID,
+            "deployment": str(self._deployment),
+            "data_dir": str(home),
+            "password_file": str(self.password),
+            "poll_s": POLL_S,
+            "log_format": "json",
+            **settings,
+        }
+        config = home / "assay.toml"
+        config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+        self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
+
+    def pid(self, name: str) -> int:
+        """The process of a party."""
+        return self._processes[name].pid
 
     def log(self, name: str) -> Path:
         """What a process has written."""
@@ -158,24 +182,6 @@ class Stage:
     @property
     def _deployment(self) -> Path:
         return self.folder / "deployments" / f"{CHAIN_ID}.json"
-
-    def _start(self, name: str, command: list[str]) -> None:
-        home = self.folder / name.replace(" ", "-")
-        create_key(
-            home / "key.json", self.password.read_text(), key=self._keys[name].key, work_factor=_WORK_FACTOR
-        )
-        settings = {
-            "rpc_url": self.rpc_url,
-            "chain_id": CHAIN_ID,
-            "deployment": str(self._deployment),
-            "data_dir": str(home),
-            "password_file": str(self.password),
-            "poll_s": POLL_S,
-            "log_format": "json",
-        }
-        config = home / "assay.toml"
-        config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
-        self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
 
     # ------------------------------------------------------------------ processes
 

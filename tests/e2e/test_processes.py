@@ -1,0 +1,87 @@
+"""Real processes on a real chain: they die, start again, use other thread counts, and find the same root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import repops
+
+from referee_py.execute import Run
+from trainer_node.bundle import Bundle
+from trainer_node.capture import build, load_recipe
+from trainer_node.chain import ChainClient, Job, JobPhase
+from trainer_node.demo.stage import Stage
+from trainer_node.posting import ETHER, Offer, post_job
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+
+STEPS = 4000
+DEADLINE_S = 200.0
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def progress(stage: Stage, name: str) -> int:
+    """The last training step that a party has logged."""
+    return max((e["step"] for e in stage.events(name) if e["event"] == "train.progress"), default=0)
+
+
+def post(stage: Stage, client: ChainClient, bundle: Bundle, uri: str, slots: int) -> int:
+    offer = Offer(
+        reward=ETHER,
+        stake=ETHER,
+        slots=slots,
+        train_period=600,
+        reveal_period=600,
+        challenge_period=5,
+        clock=60,
+        verdict_period=60,
+        verifiers=(stage.accounts["verifier"],),
+        threshold=1,
+    )
+    with stage.transactions("client") as transactions:
+        return post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, uri)[0]
+
+
+def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp_path: Path) -> None:
+    bundle = build(load_recipe("digits-mlp", steps=STEPS))
+    names = ["one thread", "two threads", "verifier"]
+    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
+        client = stage.deploy()
+        stage.register_verifier(client, "verifier")
+        job_id = post(stage, client, bundle, server.uri, slots=2)
+        stage.start("one thread", ["trainer", "run"], threads=1)
+        stage.start("two threads", ["trainer", "run"], threads=2)
+
+        wait_for(lambda: progress(stage, "one thread") > 0)
+        os.kill(stage.pid("one thread"), signal.SIGKILL)
+        killed_at = progress(stage, "one thread")
+        assert killed_at < STEPS, "it was killed too late to show anything"
+        stage.start("one thread", ["trainer", "run"], threads=1)
+
+        def job() -> Job:
+            return client.snapshot().job(job_id)
+
+        wait_for(lambda: len(job().claims) == 2)
+        (start,) = [event for event in stage.events("one thread") if event["event"] == "train.start"]
+        assert 0 < start["after"] < STEPS, "it must go on from a checkpoint"
+        assert len(job().groups) == 1
+        run = Run(
+            bundle.program,
+            bundle.constants,
+            bundle.initial,
+            STEPS,
+            bundle.terms.strides,
+            repops.backend("cpu"),
+        )
+        assert job().groups[0].root == run.commit_run().claim().root
+        wait_for(lambda: job().phase is JobPhase.ACCEPTED)

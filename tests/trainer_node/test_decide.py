@@ -1,0 +1,131 @@
+"""Decisions of trainer and challenger, as a table of situations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from eth_account import Account
+
+from referee_py.execute import Claim as Result
+from referee_py.program import Terms
+from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
+from trainer_node.config import Mode
+from trainer_node.decide import NO_COMMITMENT, Do, challenger_acts, disagreements, trainer_acts
+from trainer_node.salt import salt_of
+
+ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
+RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
+RESULT = Result(RIGHT, bytes(32), ())
+ROOT = bytes(32)
+
+
+def job(phase: JobPhase, **changes: object) -> Job:
+    base = Job(
+        id=1,
+        phase=phase,
+        program=Terms(1, 1, 1, 1, 1, 10, ROOT, ROOT, ROOT, ROOT, (1,)),
+        program_file=ROOT,
+        uri="http://client",
+        referee="0x" + "cc" * 20,
+        slots=2,
+        stake=1,
+        train_period=1,
+        reveal_period=1,
+        challenge_period=1,
+        clock=1,
+        verdict_period=1,
+        threshold=1,
+        verifiers=(),
+        client=OTHER,
+        posted=0,
+        reward=1,
+        commit_end=0,
+        reveal_end=0,
+        challenge_end=0,
+        commitments=0,
+        reveals=0,
+        open_matches=0,
+        waiting=None,
+        accepted_root=ROOT,
+        accepted_last=ROOT,
+        trainers=(),
+        claims=(),
+        groups=(),
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: object) -> Job:
+    claims = tuple(Claim(i, owner, i, True, False, "") for i in range(len(roots)))
+    groups = tuple(Group(i, root, ROOT, 0, 0, (i,)) for i, root in enumerate(roots))
+    return job(phase, claims=claims, groups=groups, **changes)
+
+
+def slot(commitment: bytes = NO_COMMITMENT, revealed: bool = False) -> dict[str, object]:
+    return {"trainers": (Trainer(ME, revealed, commitment),)}
+
+
+FULL = {"trainers": (Trainer(OTHER, False, ROOT), Trainer("0x" + "dd" * 20, False, ROOT))}
+
+
+@pytest.mark.parametrize(
+    ("situation", "own", "willing", "acts"),
+    [
+        (job(JobPhase.TRAINING), None, True, [Do.JOIN]),
+        (job(JobPhase.TRAINING), None, False, []),
+        (job(JobPhase.TRAINING, **FULL), None, True, []),
+        (job(JobPhase.TRAINING, **slot()), None, True, []),
+        (job(JobPhase.TRAINING, **slot()), RESULT, True, [Do.COMMIT]),
+        (job(JobPhase.TRAINING, **slot(b"\x01" * 32)), RESULT, True, []),
+        (job(JobPhase.REVEAL, **slot(b"\x01" * 32)), RESULT, True, [Do.REVEAL]),
+        (job(JobPhase.REVEAL, **slot(b"\x01" * 32)), None, True, []),
+        (job(JobPhase.REVEAL, **slot()), RESULT, True, []),
+        (job(JobPhase.REVEAL, **slot(b"\x01" * 32, True)), RESULT, True, []),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME), RESULT, True, [Do.FINALIZE]),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, open_matches=1), RESULT, True, []),
+        (claimed(JobPhase.CLOSING, RIGHT), RESULT, True, []),
+    ],
+)
+def test_a_trainer(situation: Job, own: Result | None, willing: bool, acts: list[Do]) -> None:
+    assert trainer_acts(situation, ME, own, willing=willing) == acts
+
+
+DEAD = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
+DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1), DEAD.groups[1]))
+
+
+@pytest.mark.parametrize(
+    ("situation", "own", "mode", "acts"),
+    [
+        (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.DEFEND, []),
+        (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.WATCH, []),
+        (claimed(JobPhase.CHALLENGE, RIGHT), RESULT, Mode.CHALLENGE, []),
+        (claimed(JobPhase.CHALLENGE, WRONG, RIGHT), RESULT, Mode.CHALLENGE, []),
+        # The right claim was given away by its spokesman: it is claimed again.
+        (DEAD, RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        # SAFETY: whoever could not replay does not dispute.
+        (claimed(JobPhase.CHALLENGE, WRONG), None, Mode.CHALLENGE, []),
+        (claimed(JobPhase.CHALLENGE, WRONG, owner=ME), RESULT, Mode.CHALLENGE, []),
+        (claimed(JobPhase.REVEAL, WRONG), RESULT, Mode.CHALLENGE, []),
+        (job(JobPhase.CHALLENGE), RESULT, Mode.CHALLENGE, []),
+    ],
+)
+def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list[Do]) -> None:
+    assert challenger_acts(situation, ME, own, mode) == acts
+
+
+def test_disagreement_needs_an_own_result() -> None:
+    situation = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
+    assert [group.root for group in disagreements(situation, RESULT)] == [WRONG]
+    assert disagreements(situation, None) == []
+
+
+def test_a_salt_is_stable_secret_and_bound_to_its_job() -> None:
+    account, stranger = Account.from_key(b"\x01" * 32), Account.from_key(b"\x02" * 32)
+    salt = salt_of(account, 1, ME, 7)
+    assert len(salt) == 32
+    assert salt == salt_of(account, 1, ME.upper().replace("X", "x"), 7)
+    others = [(stranger, 1, ME, 7), (account, 2, ME, 7), (account, 1, OTHER, 7), (account, 1, ME, 8)]
+    assert len({salt, *(salt_of(*other) for other in others)}) == 5
