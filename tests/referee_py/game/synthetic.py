@@ -129,7 +129,7 @@ def random_graph(
         shape = bytes([1, 1]) + (4).to_bytes(8, "big")
         head = rng.randrange(1 << 16).to_bytes(2, "big") + bytes([len(operands) // 6, counts[node]])
         encoded = head + operands + shape * counts[node] + rng.randbytes(rng.randint(0, 9))
-        structures.append(encoded if sane or rng.random() < 0.5 else _insane(rng, encoded))
+        structures.append(encoded if sane or rng.random() < 0.5 else _insane(rng, node, encoded))
     table = [(node, rng.randrange(counts[node])) for node in (rng.randrange(nodes) for _ in range(slots))]
     return Graph(
         seed=rng.randrange(1 << 30),
@@ -142,15 +142,16 @@ def random_graph(
     )
 
 
-def _insane(rng: Random, structure: bytes) -> bytes:
+def _insane(rng: Random, node: int, structure: bytes) -> bytes:
     """A structure that a sound client never commits to, but a malicious one may."""
-    forward = bytes([Kind.NODE]) + rng.randrange(40).to_bytes(4, "big") + b"\0"
+    forward = bytes([Kind.NODE]) + rng.choice((node, node, node + 1)).to_bytes(4, "big") + b"\0"
     unknown = bytes([rng.randint(4, 255)]) + rng.randbytes(5)
     grown = bytes([structure[2] + 1, structure[3]])
     return rng.choice(
         (
             structure[: rng.randint(0, 5)],
             structure[:2] + grown + forward + structure[4:],
+            b"\0\1\1\1" + forward + structure[4:],
             structure[:2] + grown + unknown + structure[4:],
             structure + bytes(8190),
         )

@@ -234,7 +234,11 @@ def _insane(operand: bytes) -> Table:
 
 @pytest.mark.parametrize(
     ("operand", "expected"),
-    [(b"\x00\0\0\0\x02\0", "ForwardReference"), (b"\x09\0\0\0\0\0", "UnknownOperand")],
+    [
+        (b"\x00\0\0\0\x00\0", "ForwardReference"),
+        (b"\x00\0\0\0\x02\0", "ForwardReference"),
+        (b"\x09\0\0\0\0\0", "UnknownOperand"),
+    ],
 )
 def test_unsound_program_expect_no_judgement(operand: bytes, expected: str) -> None:
     game = _insane(operand)
