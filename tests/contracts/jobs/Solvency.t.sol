@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Market} from "../support/Market.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
-import {Match, Phase} from "contracts/interfaces/IReferee.sol";
+import {Match} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Plays jobs at random: everybody does anything at any time, whether it is allowed or not.
 contract Handler is Market {
@@ -33,7 +33,6 @@ contract Handler is Market {
     function postJob(uint8 slots, uint96 reward, uint256 seed) external {
         if (jobs.jobCount() >= 8) return;
         Terms memory t = terms(uint8(bound(slots, 1, 4)));
-        t.clock = 50 * PERIOD; // so that many matches are still running when their turn comes
         vm.prank(CLIENT);
         uint256 job = jobs.post{value: bound(reward, 0, 10 ether)}(t);
         for (uint160 n = 0; n < t.slots; ++n) {
@@ -64,28 +63,42 @@ contract Handler is Market {
         challenge(job, person(who % PEOPLE), bound(output, 1, OUTPUTS));
     }
 
-    function winMatch(uint256 seed) external {
-        (uint256 job, uint256 output) = _playing(seed, false);
-        winByDefault(job, output);
+    /// @dev A job with up to four trainers and four challengers, played until no match is open.
+    function dispute(uint256 seed) external {
+        if (jobs.jobCount() >= 8) return;
+        uint256[] memory outputs = new uint256[](bound(seed, 1, 4));
+        for (uint256 i = 0; i < outputs.length; ++i) {
+            outputs[i] = bound(seed >> (8 * i + 8), 1, OUTPUTS);
+        }
+        uint256 job = claimed(outputs);
+        for (uint160 i = 0; i < (seed >> 64) % 5; ++i) {
+            challenge(job, person(5 + i), bound(seed >> (8 * i + 72), 1, OUTPUTS));
+        }
+        while (jobs.getJob(job).openMatches > 0) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            _end(seed, job);
+        }
     }
 
-    function bothSilent(uint256 seed) external {
-        (uint256 job, uint256 output) = _playing(seed, true);
-        uint256 id = matchOf(job, output);
-        if (block.timestamp <= referee.deadline(id)) vm.warp(referee.deadline(id) + 1);
-        referee.timeout(id);
+    function playMatch(uint256 seed) external {
+        _end(seed, _job(seed));
     }
 
-    function judgeMatch(uint256 seed, uint256 truth) external {
-        (uint256 job, uint256 output) = _playing(seed, false);
-        uint256 id = matchOf(job, output);
+    /// @dev Ends some match of the job, in one of four ways.
+    function _end(uint256 seed, uint256 job) private {
+        (uint256 id, uint256 output) = _playing(seed, job);
         Match memory m = referee.getMatch(id);
-        callVerifiers(id, _outputOf(m.node[0]), _outputOf(m.node[1]));
-        if (truth % 8 == 0) {
+        uint256 how = seed % 8;
+        if (how < 2 || block.timestamp > referee.deadline(id)) {
+            if (block.timestamp <= referee.deadline(id)) vm.warp(referee.deadline(id) + 1);
+            referee.timeout(id);
+        } else if (how < 4) {
+            winByDefault(job, output);
+        } else {
+            callVerifiers(id, _outputOf(m.node[0]), _outputOf(m.node[1]));
+            if (how < 7) return decide(id, bound(seed >> 8, 1, OUTPUTS));
             pass(PERIOD);
             referee.expire(id);
-        } else {
-            decide(id, bound(truth, 1, OUTPUTS));
         }
     }
 
@@ -115,19 +128,12 @@ contract Handler is Market {
         return bound(job, 1, jobs.jobCount());
     }
 
-    /// @dev Some group that is in a match.
-    function _playing(uint256 seed, bool evenLate) private view returns (uint256 job, uint256 output) {
-        uint256 count = jobs.jobCount();
-        for (uint256 i = 0; i < count; ++i) {
-            job = (seed % count + i) % count + 1;
-            Group[] memory groups = jobs.groupsOf(job);
-            for (uint256 g = 0; g < groups.length; ++g) {
-                if (groups[g].matchId == 0 || referee.getMatch(groups[g].matchId).phase != Phase.Open) {
-                    continue;
-                }
-                if (!evenLate && block.timestamp > referee.deadline(groups[g].matchId)) continue;
-                return (job, _outputOf(groups[g].root));
-            }
+    /// @dev A match of the job, and what one of its sides claims.
+    function _playing(uint256 seed, uint256 job) private view returns (uint256 id, uint256 output) {
+        Group[] memory groups = jobs.groupsOf(job);
+        for (uint256 i = 0; i < groups.length; ++i) {
+            uint256 g = ((seed >> 16) % groups.length + i) % groups.length;
+            if (groups[g].matchId != 0) return (groups[g].matchId, _outputOf(groups[g].root));
         }
         revert NotSo("somebody plays");
     }
