@@ -46,7 +46,7 @@ static inline double exp_f64(double x) {
     p = p * r + 0.5;
     const double tail = r + (r * r) * p; // exp(r) - 1
     // |k| <= 151, so 2^k is a normal binary64 and the product with it is exact.
-    const double scale = f64_of((bits64(shifted) + 1023) << 52);
+    const double scale = f64_of((int64_t)(((uint64_t)bits64(shifted) + 1023) << 52));
     return scale + scale * tail;
 }
 
@@ -60,10 +60,11 @@ static inline float exp_f32(float x) {
 // log(x) = k ln2 + log(m), m in [sqrt(1/2), sqrt(2)), log(m) = 2 atanh(s), s = (m - 1) / (m + 1).
 static inline float log_f32(float x) {
     const double wide = (double)x; // exact, and a subnormal binary32 is normal here
-    const int64_t b = bits64(wide);
-    const int64_t k = (b - 0x3FE6A09E667F3BCD) >> 52;
-    const double m = f64_of(b - (int64_t)((uint64_t)k << 52));
-    const double kd = f64_of((k + 0x4338000000000000)) - ROUND_MAGIC;
+    const uint64_t b =
+        (uint64_t)bits64(wide); // unsigned, because a negative x wraps here (and gives NaN below)
+    const int64_t k = (int64_t)(b - 0x3FE6A09E667F3BCD) >> 52;
+    const double m = f64_of((int64_t)(b - ((uint64_t)k << 52)));
+    const double kd = f64_of(k + 0x4338000000000000) - ROUND_MAGIC;
     const double f = m - 1.0;
     const double s = f / (m + 1.0);
     const double z = s * s;
