@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from eth_account import Account
 
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 20.0
 
-# anvil's well-known development keys: its default mnemonic, accounts 0 to 4, each with 10000 ether.
-DEV_KEYS = (
-    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
-    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
-    "0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
-    "0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
-    "0x47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a",
-)
+# anvil's well-known development accounts, each with 10000 ether.
+_MNEMONIC = "test test test test test test test test test test test junk"
+_ACCOUNTS = 10
+
+
+def _dev_keys() -> tuple[str, ...]:
+    Account.enable_unaudited_hdwallet_features()
+    paths = (f"m/44'/60'/0'/0/{number}" for number in range(_ACCOUNTS))
+    return tuple("0x" + bytes(Account.from_mnemonic(_MNEMONIC, account_path=path).key).hex() for path in paths)
+
+
+DEV_KEYS = _dev_keys()
 
 
 @dataclass(frozen=True)

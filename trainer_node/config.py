@@ -62,6 +62,8 @@ class Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     artifact_bytes: int = Field(default=16 << 30, ge=1 << 10, le=1 << 44)
+    memory_bytes: int = Field(16 << 30, ge=1 << 20)
+    """What a job's tensors and one step of it may take."""
     fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)

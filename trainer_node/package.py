@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repops.opset import MAX_RANK
+
 from referee_py.commit.tensor import Array
+from referee_py.errors import InvalidProgram
+from referee_py.execute import Plan
 from referee_py.program import MAX_FILE_BYTES, Program, Terms
 
 from .artifacts import Kind, Name
 from .fetch import Fetcher
+
+MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
+"""Of a served tensor: dtype, rank and dims."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,23 @@ def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequenc
     return program
 
 
-def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str]) -> Package:
-    """The whole package; raises as :func:`load_program`. The store keeps everything, so a restart fetches nothing."""
+def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
+    """The whole package; raises as :func:`load_program`. The store keeps everything, so a restart fetches nothing.
+
+    ``max_memory`` (bytes) bounds what tensors and one step may take; a program that needs more is refused before
+    anything of it is fetched.
+    """
     program = load_program(fetcher, terms, file_hash, uris)
     descriptors = (*program.constants, *program.initial)
-    fetcher.fetch_all([Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors], uris)
+    sizes = [descriptor.type.nbytes for descriptor in descriptors]
+    needed = sum(sizes) + Plan(program).peak_bytes
+    if needed > max_memory:
+        raise InvalidProgram(
+            f"the program needs {needed} bytes of memory, limits.memory_bytes is {max_memory}; "
+            "raise it or leave the job to others"
+        )
+    names = [Name(Kind.TENSOR, descriptor.hash) for descriptor in descriptors]
+    fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)
     tensors = [fetcher.store.get_tensor(descriptor.hash) for descriptor in descriptors]
     split = len(program.constants)
     return Package(terms, program, tuple(tensors[:split]), tuple(tensors[split:]))

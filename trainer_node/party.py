@@ -39,7 +39,12 @@ Decide = Callable[[Job], tuple[list[Do], Claim | None]]
 def crew(node: Node, fault: Fault, fault_step: int) -> Iterator[Workshop]:
     """The workshop of a node, closed at the end."""
     workshop = Workshop(
-        node.fetcher, node.database, repops.backend("cpu"), fault=fault, fault_step=fault_step
+        node.fetcher,
+        node.database,
+        repops.backend("cpu"),
+        max_memory=node.settings.limits.memory_bytes,
+        fault=fault,
+        fault_step=fault_step,
     )
     try:
         yield workshop

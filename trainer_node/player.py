@@ -9,10 +9,10 @@ import structlog
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
 from referee_py.game.solver import plan
-from referee_py.game.state import Move, Phase
+from referee_py.game.state import Phase
 from referee_py.game.view import LoggedView
 
-from .chain import Call, Contracts, Receipt, Snapshot, TransactionManager
+from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat
 from .fetch import Fetcher
 from .replay import Replay
@@ -53,14 +53,7 @@ class Player:
             return None
         names = [move.function for move in moves]
         _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
-        return self._transactions.send(self._call(match.id, moves, "+".join(names)))
-
-    def _call(self, match_id: int, moves: Sequence[Move], action: str) -> Call:
-        referee = self._contracts.referee
-        calls = [Call.of(referee, move.function, *move.arguments(match_id)) for move in moves]
-        if len(calls) == 1:
-            return calls[0]
-        return Call.of(referee, "multicall", [call.data for call in calls], action=action)
+        return self._transactions.send(self._contracts.moves(match.id, moves))
 
     def _view(self, snapshot: Snapshot, seat: Seat, uris: Sequence[str]) -> LoggedView:
         def tree(tag: Tag, root: bytes, leaves: int) -> Tree | None:

@@ -70,12 +70,14 @@ class Workshop:
         database: Database,
         backend: Backend,
         *,
+        max_memory: int,
         fault: Fault = Fault.NONE,
         fault_step: int = 1,
     ) -> None:
         self._fetcher = fetcher
         self._database = database
         self._backend = backend
+        self._max_memory = max_memory
         self._fault = fault
         self._fault_step = fault_step
         self._works: dict[int, _Work] = {}
@@ -127,7 +129,9 @@ class Workshop:
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.package is None:
-            work.package = self._worker.submit(load, self._fetcher, job.program, job.program_file, [job.uri])
+            work.package = self._worker.submit(
+                load, self._fetcher, job.program, job.program_file, [job.uri], self._max_memory
+            )
         if not work.package.done():
             return None
         try:

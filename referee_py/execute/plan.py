@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-from repops.opset import ITEM_SIZE
 
 from ..program import Kind, Operand, Program, TensorType
 
@@ -61,14 +58,10 @@ class Plan:
 
         NOTE: from declared shapes, so a node can refuse a program it has no memory for before it runs anything.
         """
-        size = [sum(_bytes(t) for t in instruction.outputs) for instruction in self.instructions]
+        size = [sum(type_.nbytes for type_ in instruction.outputs) for instruction in self.instructions]
         held = peak = 0
         for instruction in self.instructions:
             held += size[instruction.node]
             peak = max(peak, held)
             held -= sum(size[node] for node in instruction.release)
         return peak
-
-
-def _bytes(type_: TensorType) -> int:
-    return ITEM_SIZE[type_.dtype] * math.prod(type_.shape)

@@ -10,6 +10,7 @@ INVARIANT: encode and decode are inverse bijections; `Structure.decode` refuses 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from repops.opset import BY_ID, MAX_ELEMENTS, MAX_RANK, Dtype, Op, lookup
+from repops.opset import BY_ID, ITEM_SIZE, MAX_ELEMENTS, MAX_RANK, Dtype, Op, lookup
 
 from ..commit import MAX_INPUTS, MAX_OUTPUTS, Tag, digest
 from ..commit.tensor import Array, dtype_of
@@ -76,6 +77,11 @@ class TensorType:
     def of(cls, array: Array) -> TensorType:
         """The type of an array. Raises InvalidInput if it is not float32, int64 or bool."""
         return cls(dtype_of(array), array.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of such a tensor's data."""
+        return ITEM_SIZE[self.dtype] * math.prod(self.shape)
 
     def __str__(self) -> str:
         return f"{self.dtype.name.lower()}[{', '.join(map(str, self.shape))}]"

@@ -41,7 +41,11 @@ def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
         if member.honest:
             assert outcome.profit[member.name] >= 0, f"{member.name} lost {outcome.profit[member.name]}"
         else:
-            assert outcome.profit[member.name] == -STAKE, member.name
+            claim = outcome.job.claim_of(arena.address(member.name))
+            assert claim is not None
+            assert claim.lost
+            # One liar may win a prize from another before it loses.
+            assert outcome.profit[member.name] in (-STAKE, -STAKE // 2), member.name
 
 
 def test_without_a_lie_there_is_no_dispute(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:

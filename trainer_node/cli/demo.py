@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
+from ..demo import Result, Scenario, play
 from ..faults import Fault
 from .common import out
 
@@ -32,8 +34,6 @@ def demo(
     ),
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
-    from ..demo import Scenario, play
-
     try:
         chosen = Scenario(scenario)
         lies = list(Fault) if fault == ALL else [Fault(fault)]
@@ -48,8 +48,21 @@ def demo(
         results[lie] = play(chosen, lie, steps, folder)
     if len(lies) > 1:
         out.rule("[bold]summary")
-        for lie, just in results.items():
-            out.print(f"{'[green]just  [/green]' if just else '[red]UNJUST[/red]'} {lie}")
-    if not all(results.values()):
+        out.print(_summary(results))
+    if not all(result.just for result in results.values()):
         raise typer.Exit(1)
     shutil.rmtree(folder / "stage", ignore_errors=True)
+
+
+def _summary(results: dict[Fault, Result]) -> Table:
+    table = Table("lie", "", "decided by", "step", "operator", "transactions", "gas", "seconds", box=None)
+    for lie, result in results.items():
+        verdict = "[green]just[/green]" if result.just else "[red]UNJUST[/red]"
+        seconds = f"{result.seconds:.0f}"
+        if not result.disputes:
+            table.add_row(lie, verdict, "no dispute", "", "", "", "", seconds)
+        for match in result.disputes:
+            operator = "" if match.operator is None else str(match.operator)
+            words = (match.reason.name.lower().replace("_", " "), str(match.step), operator)
+            table.add_row(lie, verdict, *words, str(match.transactions), f"{match.gas:,}", seconds)
+    return table

@@ -8,6 +8,6 @@ play       one scenario from start to end
 """
 
 from .cast import Scenario
-from .play import play
+from .play import Result, play
 
-__all__ = ["Scenario", "play"]
+__all__ = ["Result", "Scenario", "play"]

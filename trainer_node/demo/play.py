@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import repops
@@ -22,7 +23,7 @@ from ..server import ArtifactServer
 from ..store import Store
 from .cast import Part, Scenario, cast
 from .operator import explainer
-from .reckoning import reckon, table, verdicts, wealth
+from .reckoning import Dispute, disputes, reckon, table, verdicts, wealth
 from .stage import Stage
 from .story import Story
 
@@ -37,8 +38,17 @@ POLL_S = 0.5
 out = Console(highlight=False, soft_wrap=True)
 
 
-def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> bool:
-    """Play it in ``folder``, telling what happens. Returns whether everything at the end is as it must be."""
+@dataclass(frozen=True)
+class Result:
+    """How a scenario ended: whether everything is as it must be, and what the disputes were."""
+
+    just: bool
+    disputes: list[Dispute]
+    seconds: float
+
+
+def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> Result:
+    """Play it in ``folder``, telling what happens."""
     configure_logging(level="warning")
     parts = cast(scenario, fault, steps)
     names = [*(part.name for part in parts), *VERIFIERS]
@@ -73,10 +83,11 @@ def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> bool:
         _watch(stage, client, job_id, story, parts)
         accounts = reckon(client, stage.accounts, before, first)
         out.print(table(accounts))
-        checks = verdicts(client, job_id, parts, honest_root, accounts)
+        checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts)
+        matches = disputes(client, job_id)
     for what, holds in checks:
         out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
-    return all(holds for _, holds in checks)
+    return Result(all(holds for _, holds in checks), matches, time.monotonic() - began)
 
 
 def _bundle(folder: Path, steps: int) -> Bundle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hexbytes import HexBytes
 from rich.table import Table
 from web3 import Web3
 
@@ -76,8 +77,39 @@ def table(accounts: Mapping[str, Account]) -> Table:
     return rows
 
 
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A match that is over: what decided it, where, and what it cost both sides and the verifiers together."""
+
+    reason: Reason
+    step: int
+    operator: int | None
+    transactions: int
+    gas: int
+
+
+def disputes(client: ChainClient, job_id: int) -> list[Dispute]:
+    """The matches of a job, in order of opening."""
+    snapshot = client.snapshot()
+    job = snapshot.job(job_id)
+    found = []
+    for match_id in snapshot.matches_of(job_id):
+        state = snapshot.match(job, match_id).state
+        hashes = {event.tx_hash for event in snapshot.events(match_id) if event.name != "Opened"}
+        receipts = [client.web3.eth.get_transaction_receipt(HexBytes(tx_hash)) for tx_hash in hashes]
+        operator = state.index if state.in_step_tree(job.program) and state.height == 0 else None
+        gas = sum(receipt["gasUsed"] for receipt in receipts)
+        found.append(Dispute(state.reason, state.end, operator, len(receipts), gas))
+    return found
+
+
 def verdicts(
-    client: ChainClient, job_id: int, parts: list[Part], honest_root: bytes, accounts: Mapping[str, Account]
+    client: ChainClient,
+    job_id: int,
+    parts: list[Part],
+    addresses: Mapping[str, str],
+    honest_root: bytes,
+    accounts: Mapping[str, Account],
 ) -> list[tuple[str, bool]]:
     """What must be true now, and whether it is."""
     snapshot = client.snapshot()
@@ -90,7 +122,10 @@ def verdicts(
         )
     ]
     for part in liars:
-        found.append((f"the {part.name} has lost its stake", accounts[part.name].profit == -job.stake))
+        # NOTE: one liar may win a prize from another before it loses, so its loss can be smaller than its stake.
+        claim = job.claim_of(addresses[part.name])
+        lost = claim is not None and claim.lost and accounts[part.name].profit < 0
+        found.append((f"the {part.name} has lost its stake", lost))
     honest = [name for name in accounts if name not in {"client", *(part.name for part in liars)}]
     found.append(
         (

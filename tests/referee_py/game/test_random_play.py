@@ -15,7 +15,8 @@ from referee_py.game.state import Reason
 
 from . import chain as local
 from .play import VERIFIERS
-from .random_play import MIN_STAKE, Cohort, Tally
+from .random_game import MIN_STAKE
+from .random_play import Cohort, Tally
 
 EVERY_GUARD_OF_A_MATCH = {
     name
