@@ -15,9 +15,7 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.game.book import BURNED, Book, Job, Match
 from referee_py.game.refusals import Refusal
-from referee_py.game.state import (
-    Phase,
-)
+from referee_py.game.state import Phase
 
 from .chain import Chain, words
 from .play import VERIFIERS
@@ -26,7 +24,7 @@ from .random_game import Action, Game
 
 @dataclass
 class Tally:
-    """What was played, and where the two disagreed."""
+    """What was played: how many moves of each kind, refusals, and how matches and jobs ended."""
 
     games: int = 0
     moves: int = 0

@@ -1,0 +1,418 @@
+"""One random job with its parties: the next move in it, sensible, spoiled or senseless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from eth_utils.address import to_checksum_address
+
+from referee_py.attestation import Verdict, sign
+from referee_py.commit import Record
+from referee_py.game import clock
+from referee_py.game.book import Book, Claim, Job, JobPhase, JobTerms, Match, commitment
+from referee_py.game.rules import apply
+from referee_py.game.solver import evidence_of, plan
+from referee_py.game.state import (
+    Attest,
+    CallVerifiers,
+    Descend,
+    Evidence,
+    Exhibit,
+    Expire,
+    JudgeInput,
+    JudgeStructure,
+    Move,
+    OpenRecord,
+    Phase,
+    Timeout,
+)
+from referee_py.game.view import ChainLog, LoggedView
+
+from .chain import Chain, Transaction
+from .play import VERIFIER_KEYS, VERIFIERS
+from .synthetic import Run, random_graph, random_lie, value
+
+MIN_STAKE = 100
+FORGED_VERIFIER_KEY = bytes([9]) * 32
+
+
+@dataclass
+class Action:
+    """One transaction: the same call for the chain and for the book."""
+
+    name: str
+    transaction: Transaction
+    apply: Callable[[int], object]
+    moves: tuple[Move, ...] = ()
+    match: Match | None = None
+    refusal: str | None = None
+
+
+@dataclass
+class Party:
+    address: str
+    run: Run
+    serves: bool
+    salt: bytes
+    concede: bool
+
+
+class Game:
+    """One job with its parties, and the next random move in it."""
+
+    def __init__(self, chain: Chain, book: Book, seed: object) -> None:
+        self.rng = rng = Random(repr(seed))
+        self.chain, self.book = chain, book
+        self.graph = random_graph(rng, sane=rng.random() < 0.9)
+        claims = rng.randint(2, 4)
+        self.client, self.stranger = (_address(seed, name) for name in ("client", "stranger"))
+        self.parties = [self._party(_address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
+        self.logs: dict[int, ChainLog] = {}
+        count = rng.randint(1, 3)
+        self.terms = JobTerms(
+            program=self.graph.header,
+            slots=rng.randint(1, claims),
+            stake=rng.randint(MIN_STAKE, 10**6),
+            train_period=rng.randint(5, 40),
+            reveal_period=rng.randint(5, 40),
+            challenge_period=rng.randint(5, 40),
+            clock=rng.choice((2, 20, 60, 200, 200)),
+            verdict_period=rng.randint(2, 60),
+            threshold=rng.randint(1, count),
+            verifiers=VERIFIERS[:count],
+        )
+        self.reward = rng.randint(0, 10**6)
+        self.job_id = 0
+
+    def _party(self, address: str, *, honest: bool) -> Party:
+        rng = self.rng
+        lies = () if honest else tuple(random_lie(rng, self.graph) for _ in range(rng.choice((1, 1, 2, 3))))
+        return Party(
+            address, Run(self.graph, lies), rng.random() < 0.5, rng.randbytes(32), rng.random() < 0.7
+        )
+
+    @property
+    def accounts(self) -> list[str]:
+        return [self.client, self.stranger, *(party.address for party in self.parties)]
+
+    @property
+    def job(self) -> Job:
+        return self.book.jobs[self.job_id]
+
+    @property
+    def matches(self) -> list[Match]:
+        return [match for match in self.book.matches.values() if match.job_id == self.job_id]
+
+    def post(self) -> Transaction:
+        terms, program = self.terms, self.graph.header
+        encoded_program = [getattr(program, f.name) for f in fields(program)]
+        wire = (
+            (*encoded_program[:-1], list(program.strides)),
+            value("file"),
+            "http://client",
+            self.chain.referee.address,
+            terms.slots,
+            terms.stake,
+            terms.train_period,
+            terms.reveal_period,
+            terms.challenge_period,
+            terms.clock,
+            terms.verdict_period,
+            terms.threshold,
+            list(terms.verifiers),
+        )
+        data = self.chain.jobs.calldata("post", wire)
+        return Transaction(self.client, self.chain.jobs.address, data, self.reward)
+
+    # --- the next move ------------------------------------------------------------------------------------------------
+
+    def instants(self, now: int) -> list[int]:
+        """Instants at which something changes, and their neighbours: where a clock can be wrong by one."""
+        job = self.job
+        found = [job.commit_end, job.reveal_end, job.challenge_end]
+        for match in self.matches:
+            state = match.state
+            found += [clock.deadline(state, side) for side in (0, 1) if clock.owing(state) >> side & 1]
+            if state.phase is Phase.VERDICT:
+                found.append(state.tick + match.terms.verdict_period)
+        return [at for instant in found for at in (instant - 1, instant, instant + 1) if at > now]
+
+    def act(self, now: int) -> Action | None:
+        """The next move, or None to sit this round out."""
+        running = [match for match in self.matches if match.state.phase is not Phase.DONE]
+        if running and self.rng.random() < 0.9:
+            return self._match_action(self.rng.choice(running), now)
+        if self.matches and self.rng.random() < 0.03:
+            return self._match_action(self.rng.choice(self.matches), now)
+        return self._job_action(now)
+
+    def _job_action(self, now: int) -> Action | None:
+        rng, sensible = self.rng, self._sensible(now)
+        if rng.random() < 0.1:
+            name = rng.choice(("join", "commit", "reveal", "challenge", "finalize", "withdraw"))
+            party = rng.choice(self.parties)
+        elif sensible:
+            name, party = rng.choice(sensible)
+        else:
+            return None
+        sender = party.address if rng.random() < 0.95 else rng.choice(self.accounts)
+        return getattr(self, f"_{name}")(party, sender)  # type: ignore[no-any-return]
+
+    def _sensible(self, now: int) -> list[tuple[str, Party]]:
+        """Moves of the job that fit its phase."""
+        job, parties = self.job, self.parties
+        trainers = {trainer.owner: trainer for trainer in job.trainers}
+        claimed = {claim.owner for claim in job.claims}
+        match job.phase(now):
+            case JobPhase.TRAINING:
+                free = len(trainers) < self.terms.slots
+                joining = [("join", p) for p in parties if free and p.address not in trainers]
+                owing = [p for p in parties if p.address in trainers]
+                return joining + [("commit", p) for p in owing if not any(trainers[p.address].commitment)]
+            case JobPhase.REVEAL:
+                committed = [
+                    p for p in parties if p.address in trainers and any(trainers[p.address].commitment)
+                ]
+                return [("reveal", p) for p in committed if not trainers[p.address].revealed]
+            case JobPhase.CHALLENGE:
+                return [("challenge", p) for p in parties if p.address not in claimed]
+            case JobPhase.CLOSING:
+                return [] if job.open_matches else [("finalize", parties[0])]
+        return [("withdraw", p) for p in parties if self.book.credits.get(p.address)]
+
+    def _job_call(
+        self,
+        name: str,
+        sender: str,
+        arguments: tuple[Any, ...],
+        apply: Callable[..., object],
+        *,
+        stake: bool = False,
+    ) -> Action:
+        """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a stake."""
+        data = self.chain.jobs.calldata(name, *arguments)
+        if not stake:
+            transaction = Transaction(sender, self.chain.jobs.address, data)
+            return Action(f"jobs.{name}", transaction, lambda now: apply(sender, now))
+        paid = self.terms.stake
+        if self.rng.random() < 0.04:
+            paid += self.rng.choice((-1, 1))
+        transaction = Transaction(sender, self.chain.jobs.address, data, paid)
+        return Action(f"jobs.{name}", transaction, lambda now: apply(sender, paid, now))
+
+    def _join(self, _: Party, sender: str) -> Action:
+        return self._job_call(
+            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=True
+        )
+
+    def _commit(self, party: Party, sender: str) -> Action:
+        book, run = self.book, party.run
+        where = (book.chain_id, book.address, self.job_id, party.address)
+        hashed = commitment(*where, run.root, run.last, party.salt)
+        if self.rng.random() < 0.05:
+            hashed = self.rng.choice((bytes(32), value("commitment")))
+        arguments = (self.job_id, hashed)
+        return self._job_call("commit", sender, arguments, partial(book.commit, *arguments))
+
+    def _reveal(self, party: Party, sender: str) -> Action:
+        claim, wire = self._claim(party)
+        salt = party.salt if self.rng.random() < 0.95 else value("salt")
+        apply = partial(self.book.reveal, self.job_id, claim, salt)
+        return self._job_call("reveal", sender, (self.job_id, wire, salt), apply)
+
+    def _challenge(self, party: Party, sender: str) -> Action:
+        claim, wire = self._claim(party)
+        apply = partial(self.book.challenge, self.job_id, claim)
+        return self._job_call("challenge", sender, (self.job_id, wire), apply, stake=True)
+
+    def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:
+        claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))
+        claim = spoil(self.rng, claim) if self.rng.random() < 0.1 else claim
+        return claim, (claim.root, claim.last, list(claim.last_path), "http://party")
+
+    def _finalize(self, _: Party, sender: str) -> Action:
+        return self._job_call(
+            "finalize", sender, (self.job_id,), lambda _, now: self.book.finalize(self.job_id, now)
+        )
+
+    def _withdraw(self, _: Party, sender: str) -> Action:
+        return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
+
+    # --- moves of a match ---------------------------------------------------------------------------------------------
+
+    def _match_action(self, match: Match, now: int) -> Action | None:
+        rng = self.rng
+        side = rng.randrange(2)
+        moves = self._moves(match, side, now)
+        if not moves:
+            return None
+        sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
+        match_id = match.terms.match_id
+        referee = self.chain.referee
+        calls = [referee.calldata(move.function, *move.arguments(match_id)) for move in moves]
+        data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
+        return Action(
+            "+".join(f"referee.{move.function}" for move in moves),
+            Transaction(sender, referee.address, data),
+            lambda at: self.book.play(match_id, moves, sender, at),
+            tuple(moves),
+            match,
+        )
+
+    def _moves(self, match: Match, side: int, now: int) -> list[Move]:
+        """What the solver plays, half of the time whole; or something that only looks like it."""
+        rng, roll = self.rng, self.rng.random()
+        if roll < 0.03:
+            return [rng.choice((Timeout(), Expire()))]
+        if roll < 0.15 and (move := self._senseless(match, side)):
+            return [move]
+        if match.state.phase is Phase.VERDICT and roll < 0.8:
+            return [self._vote(match)]
+        moves = self._plan(match, side, now)
+        if not moves:
+            return []
+        if rng.random() < 0.4:
+            moves = moves[:1]
+        if rng.random() < 0.15:
+            k = rng.randrange(len(moves))
+            moves = [*moves[:k], spoil(rng, moves[k]), *moves[k + 1 :]]
+        return moves
+
+    def _senseless(self, match: Match, side: int) -> Move | None:
+        """A move with true data at the wrong place: another child, another case, another source."""
+        rng, state = self.rng, match.state
+        runs = [self._party_of(match, k).run for k in (0, 1)]
+        if state.phase is Phase.WALK:
+            return self._other_child(match, runs)
+        records = [run.record(state.end, state.index) for run in runs]
+        if state.phase is not Phase.OPEN or not all(records):
+            own = runs[side].record(state.end, 0)
+            return OpenRecord(side, own) if own and rng.random() < 0.3 else None
+        if rng.random() < 0.2:
+            return OpenRecord(side, records[rng.randrange(2)])  # type: ignore[arg-type]
+        at = state.index if rng.random() < 0.9 else rng.randrange(len(self.graph.structures))
+        path = tuple(self.graph.structure_path(at))
+        exhibit = Exhibit(*records, self.graph.structure(at), path)  # type: ignore[arg-type]
+        if rng.random() < 0.3:
+            return rng.choice((JudgeStructure(exhibit), CallVerifiers(exhibit)))
+        operands = self.graph.operands[at]
+        k = rng.randint(0, len(operands))
+        evidence = Evidence(k)
+        if k < len(operands) and operands[k].index < len(self.graph.structures):
+            evidence = evidence_of(runs[rng.randrange(2)], state, k, operands[k]) or evidence
+        return JudgeInput(exhibit, evidence)
+
+    def _other_child(self, match: Match, runs: Sequence[Run]) -> Move | None:
+        rng, state = self.rng, match.state
+        program = self.graph.header
+        trees = [
+            run.step_tree(state.end)
+            if state.in_step_tree(program)
+            else run.run_tree(state.level, state.start, state.end)
+            for run in runs
+        ]
+        if any(tree is None for tree in trees):
+            return None
+        levels = state.height if rng.random() < 0.8 else rng.randint(0, state.height)
+        child = rng.randrange(1 << levels)
+        index, height = (state.index << levels) + child, state.height - levels
+        halves: list[Any] = []
+        for tree in trees:
+            assert tree is not None
+            halves += [tree.node(height, index), tuple(tree.path(index, height, state.height))]
+        previous: tuple[Any, ...] = ()
+        if not height and index and not state.in_step_tree(program):
+            tree = trees[rng.randrange(2)]
+            assert tree is not None
+            previous = (tree.node(0, index - 1), tuple(tree.path(index - 1)))
+        return Descend(child, *halves, *previous)
+
+    def _party_of(self, match: Match, side: int) -> Party:
+        owner = match.terms.players[side]
+        return next((party for party in self.parties if party.address == owner), self.parties[0])
+
+    def _plan(self, match: Match, side: int, now: int) -> list[Move]:
+        me, other = self._party_of(match, side), self._party_of(match, 1 - side)
+        log = self.logs.setdefault(id(match), ChainLog())
+        serve = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
+        return plan(
+            match.state,
+            match.terms,
+            side,
+            may_refine=True,
+            own=me.run,
+            opponent=LoggedView(log, 1 - side, *serve),
+            now=now,
+            concede=me.concede,
+        )
+
+    def _vote(self, match: Match) -> Move:
+        rng, state = self.rng, match.state
+        node = rng.choice(state.node)
+        if rng.random() < 0.5:
+            record = self._party_of(match, 0).run.record(state.end, state.index)
+            node = self.graph.truth(state.index, record.inputs).hash() if record else node
+        key = rng.choice((*VERIFIER_KEYS[: len(self.terms.verifiers)], FORGED_VERIFIER_KEY))
+        verdict = Verdict(match.terms.match_id, state.end, state.index, node)
+        signature = sign(verdict, match.terms.chain_id, match.terms.referee, key)
+        vote = Attest(node, signature)
+        return spoil(rng, vote) if rng.random() < 0.1 else vote
+
+    def observe(self, action: Action, before: Any) -> None:
+        """Feed the public log of a match with accepted moves, one by one."""
+        if action.match is None:
+            return
+        log = self.logs.setdefault(id(action.match), ChainLog())
+        state = before
+        for move in action.moves:
+            after = apply(state, action.match.terms, move, action.transaction.sender, self.chain.now)
+            log.observe(state, move, after)
+            state = after
+
+
+def _address(*parts: object) -> str:
+    return str(to_checksum_address(value(*parts)[:20]))
+
+
+def spoil(rng: Random, thing: Any) -> Any:
+    """The same thing with one small part wrong."""
+    match thing:
+        case bool():
+            return not thing
+        case int():
+            return rng.choice([v for v in (thing - 1, thing + 1, thing ^ 1, 0, 255) if 0 <= v < 256])
+        case bytes() if len(thing) == 32:
+            return rng.choice((bytes(32), rng.randbytes(32)))
+        case bytes():
+            at = rng.randrange(len(thing)) if thing else 0
+            return rng.choice((thing[:-1], thing + b"\0", thing[:at] + rng.randbytes(1) + thing[at + 1 :]))
+        case tuple():
+            return _spoil_tuple(rng, thing)
+        case Record():
+            part = rng.choice(("structure", "inputs", "outputs", "log"))
+            spoiled = spoil(rng, getattr(thing, part))
+            return replace(thing, **{part: spoiled[:8] if part == "outputs" else spoiled})
+    assert is_dataclass(thing), thing
+    parts = fields(thing)
+    if not parts:
+        return thing
+    name = rng.choice(parts).name
+    return replace(thing, **{name: spoil(rng, getattr(thing, name))})  # type: ignore[type-var]
+
+
+def _spoil_tuple(rng: Random, things: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not things:
+        return (rng.randbytes(32),)
+    k = rng.randrange(len(things))
+    return rng.choice(
+        (
+            things[:-1],
+            (*things, rng.randbytes(32)),
+            (*things[:k], spoil(rng, things[k]), *things[k + 1 :]),
+            tuple(reversed(things)),
+        )
+    )
