@@ -28,7 +28,7 @@ from .chain import ChainClient, Deployment, TransactionManager, connect
 from .chain.contracts import error_decoder
 from .config import Settings
 from .db import Database
-from .errors import AlreadyRunning, RpcUnavailable
+from .errors import AlreadyRunning, ConfigError, RpcUnavailable
 from .fetch import Fetcher
 from .keys import load_account
 from .logs import configure_logging
@@ -37,6 +37,7 @@ from .server import ArtifactServer
 from .store import Store
 
 MAX_BACKOFF_S = 60.0
+_PORT = "artifact server port"
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
@@ -113,14 +114,8 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
         fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
         problems: dict[str, str] = {"start": "still starting"}
-        server = ArtifactServer(
-            store,
-            settings.host,
-            settings.port,
-            readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
-            registry=metrics.registry,
-        )
-        stack.enter_context(server)
+        server = _serve(settings, database, store, problems, metrics)
+        stack.callback(server.stop)
         stop = threading.Event()
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: _client(settings, deployment))
@@ -158,6 +153,32 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
             )
             yield node
             _log.info("node.closed", role=role)
+
+
+def _serve(
+    settings: Settings, database: Database, store: Store, problems: dict[str, str], metrics: Metrics
+) -> ArtifactServer:
+    """The artifact server, started. NOTE: claims name its address on-chain, so a free port is kept over restarts."""
+    remembered: int = database.get(_PORT, 0)
+    ports = [settings.port] if settings.port else list(dict.fromkeys([remembered, 0]))
+    for attempt, port in enumerate(ports, 1):
+        server = ArtifactServer(
+            store,
+            settings.host,
+            port,
+            readiness=lambda: [f"{topic}: {reason}" for topic, reason in sorted(problems.items())],
+            registry=metrics.registry,
+        )
+        try:
+            server.start()
+        except ConfigError as error:
+            if attempt == len(ports):
+                raise
+            _log.warning("node.port_taken", port=port, reason=str(error))
+            continue
+        break
+    database.put(_PORT, server.port)
+    return server
 
 
 class Service:

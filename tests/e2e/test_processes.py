@@ -85,3 +85,31 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
         )
         assert job().groups[0].root == run.commit_run().claim().root
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
+
+
+def test_a_trainer_killed_in_a_dispute_comes_back_and_wins(tmp_path: Path) -> None:
+    bundle = build(load_recipe("digits-mlp", steps=100))
+    names = ["honest", "liar", "verifier"]
+    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
+        client = stage.deploy()
+        stage.register_verifier(client, "verifier")
+        job_id = post(stage, client, bundle, server.uri, slots=2)
+        stage.start("honest", ["trainer", "run"])
+        stage.start("liar", ["trainer", "run", "--fault", "wrong-op-output", "--fault-step", "42"])
+
+        def job() -> Job:
+            return client.snapshot().job(job_id)
+
+        wait_for(lambda: job().open_matches == 1)
+        os.kill(stage.pid("honest"), signal.SIGKILL)
+        served_at = {claim.owner: claim.uri for claim in job().claims}
+        stage.start("honest", ["trainer", "run"])
+        stage.start("verifier", ["verifier", "run"])
+
+        wait_for(lambda: job().phase.ended)
+        assert job().phase is JobPhase.ACCEPTED
+        honest = job().claim_of(stage.accounts["honest"])
+        assert honest is not None
+        assert job().accepted_root == job().groups[honest.group].root
+        (opened,) = [event for event in stage.events("honest") if event["event"] == "node.open"]
+        assert opened["artifacts"] == served_at[honest.owner], "it must serve where its claim says"
