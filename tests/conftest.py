@@ -11,23 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from eth_account import Account
 
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 20.0
-
-# anvil's well-known development accounts, each with 10000 ether.
-_MNEMONIC = "test test test test test test test test test test test junk"
 _ACCOUNTS = 10
-
-
-def _dev_keys() -> tuple[str, ...]:
-    Account.enable_unaudited_hdwallet_features()
-    paths = (f"m/44'/60'/0'/0/{number}" for number in range(_ACCOUNTS))
-    return tuple("0x" + bytes(Account.from_mnemonic(_MNEMONIC, account_path=path).key).hex() for path in paths)
-
-
-DEV_KEYS = _dev_keys()
 
 
 @dataclass(frozen=True)
@@ -36,8 +23,8 @@ class Anvil:
 
     url: str
     pid: int
+    keys: tuple[str, ...]
     chain_id: int = 31337
-    keys: tuple[str, ...] = DEV_KEYS
 
 
 def find_anvil() -> str | None:
@@ -55,6 +42,9 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
     program = find_anvil()
     if program is None:
         pytest.skip("anvil is not installed; run `make setup`")
+    from trainer_node.demo.stage import development_keys
+
+    keys = tuple("0x" + bytes(account.key).hex() for account in development_keys(_ACCOUNTS))
     running: list[subprocess.Popen[bytes]] = []
 
     def start(*options: str, port: int | None = None) -> Anvil:
@@ -63,7 +53,7 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         running.append(process)
         _wait_for(port, process)
-        return Anvil(f"http://127.0.0.1:{port}", process.pid)
+        return Anvil(f"http://127.0.0.1:{port}", process.pid, keys)
 
     yield start
     for process in running:
