@@ -21,7 +21,16 @@ from web3 import Web3
 from referee_py.game.state import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import Call, ChainClient, Deployment, Job, Snapshot, TransactionManager, connect
+from trainer_node.chain import (
+    Call,
+    ChainClient,
+    Deployment,
+    Job,
+    Snapshot,
+    TransactionManager,
+    connect,
+    retrace,
+)
 from trainer_node.chain.contracts import error_decoder
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode, load_settings
@@ -147,6 +156,7 @@ class Arena:
         matches = []
         for match_id in snapshot.matches_of(self.job_id):
             match = snapshot.match(job, match_id)
+            assert retrace(snapshot, job, match_id) == match.state, "contract and Python game disagree"
             losers = {
                 player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1
             }

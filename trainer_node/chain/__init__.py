@@ -3,6 +3,7 @@
 from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
 from .outbox import Call, Receipt
+from .retrace import retrace
 from .rpc import connect, guarded
 from .transactions import FeePolicy, TransactionManager
 from .views import Claim, Group, Job, JobPhase, MatchInfo, Trainer
@@ -26,4 +27,5 @@ __all__ = [
     "deployment_path",
     "guarded",
     "load_artifact",
+    "retrace",
 ]

@@ -105,6 +105,20 @@ class Snapshot:
         """The block's time, in unix seconds."""
         return self.block.timestamp
 
+    @property
+    def web3(self) -> Web3:
+        """The connection that this was read through."""
+        return self._client.web3
+
+    @property
+    def referee(self) -> Contract:
+        """The deployment's referee."""
+        return self._contracts.referee
+
+    def instant(self, number: int) -> int:
+        """The time of a block, in unix seconds."""
+        return self._client.block(number).timestamp
+
     def still_canonical(self) -> bool:
         """Whether the block is still part of the chain."""
         return self._client.block(self.block.number).hash == self.block.hash

@@ -11,7 +11,7 @@ from web3 import Web3
 
 from referee_py.game.state import Reason, sides
 
-from ..chain import ChainClient, JobPhase
+from ..chain import ChainClient, JobPhase, retrace
 from ..deploy import ETHER
 from .cast import CASES, Part, expected
 
@@ -141,6 +141,9 @@ def verdicts(
     may = expected(parts)
     wanted = "; ".join(CASES[reason] for reason in sorted(may)) or "nothing: there is no dispute"
     found.append((f"what decided is {wanted}", _decided(reasons, may, len(liars))))
+    again = [retrace(snapshot, job, match.id) for match in matches]
+    same = all(replayed == match.state for replayed, match in zip(again, matches, strict=True))
+    found.append(("the game in Python, given the same moves, decides the same", same))
     losers = {match.terms.players[side].lower() for match in matches for side in sides(match.state.losers)}
     found.append(("only liars have lost a match", len(losers) == len(liars)))
     return found
