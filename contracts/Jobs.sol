@@ -79,6 +79,8 @@ contract Jobs is Pairing {
         _checkStake(job);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
         if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
+        // SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
+        if (_isClaimed(jobId, claim.root)) revert RootClaimed(claim.root);
         _checkClaim(job, claim);
 
         _claim(jobId, job, claim.root, claim.last, claim.uri, false);
@@ -88,6 +90,8 @@ contract Jobs is Pairing {
         Job storage job = _jobs[jobId];
         if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
 
+        // SAFETY: a root is accepted only if anybody could have disputed it to the end; here somebody found no place.
+        if (_claims[jobId].length == MAX_CLAIMS) return _void(jobId, job);
         _burnUnrevealed(jobId, job);
         if (job.waiting == 0) {
             job.ended = JobPhase.Unclaimed;

@@ -121,7 +121,8 @@ struct Group {
 ///   loses nothing.
 /// - Ether in = ether out + burned: at all times balance = credits + stakes at risk + rewards in escrow.
 /// - A payment never blocks progress: money is credited, and drawn by whom it belongs to.
-/// - A job has at most 16 slots and 64 claims, so every move has bounded gas.
+/// - A job has at most 16 slots and 64 claims, so every move has bounded gas. A job that is full ends void: whoever
+///   found no place may have been right.
 /// - No owner, no upgrade, no pause.
 ///
 /// ASSUMPTIONS
@@ -188,6 +189,8 @@ interface IJobs {
     error WrongCommitment(bytes32 have, bytes32 want);
     error AlreadyClaimed(uint256 jobId, address owner);
     error TooManyClaims(uint256 jobId);
+    /// @notice Somebody who has not lost claims this root already; it can be claimed again when its last claim is lost.
+    error RootClaimed(bytes32 root);
     error MatchesOpen(uint256 jobId, uint256 count);
     error NotReferee(address sender, address referee);
     error NoSuchMatch(uint256 jobId, uint256 matchId);
@@ -209,7 +212,8 @@ interface IJobs {
     /// @notice Reveal: a slot holder shows what it committed to. The last one ends the phase.
     function reveal(uint256 jobId, Claim calldata claim, bytes32 salt) external;
 
-    /// @notice Challenge: anybody without a claim in this job stakes one; the value is the stake, exactly.
+    /// @notice Challenge: anybody without a claim in this job stakes one, of a root that no living claim has; the value
+    /// is the stake, exactly.
     function challenge(uint256 jobId, Claim calldata claim) external payable;
 
     /// @notice The job's referee ends a match.

@@ -184,7 +184,7 @@ abstract contract Pairing is Board {
     }
 
     /// @dev Nobody can be shown wrong: everybody gets back what is not lost yet.
-    function _void(uint256 jobId, Job storage job) private {
+    function _void(uint256 jobId, Job storage job) internal {
         job.ended = JobPhase.Void;
         job.waiting = 0;
         uint256 stake = job.terms.stake;
@@ -222,6 +222,14 @@ abstract contract Pairing is Board {
     {
         Pair storage pair = _pairs[jobId][matchId];
         return (pair.open, pair.group0, pair.group1);
+    }
+
+    /// @dev Whether a claim of this root has not been lost.
+    function _isClaimed(uint256 jobId, bytes32 root) internal view returns (bool) {
+        uint256 number = _groupOf[jobId][root];
+        if (number == 0) return false;
+        Group storage group = _groups[jobId][number - 1];
+        return group.spokesman < group.members.length;
     }
 
     function _spokesman(uint256 jobId, Group storage group) internal view returns (StakedClaim storage) {

@@ -216,12 +216,18 @@ class Book:
         require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
         require(len(job.claims) < MAX_CLAIMS, refusals.TooManyClaims, job_id)
+        # SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
+        claimed = any(group.root == claim.root and not group.dead for group in job.groups)
+        require(not claimed, refusals.RootClaimed, claim.root)
         _check_claim(job, claim)
         self._claim(job_id, claim, sender, slot=False, now=now)
 
     def finalize(self, job_id: int, now: int) -> None:
         job = self._during(job_id, JobPhase.CLOSING, now)
         require(not job.open_matches, refusals.MatchesOpen, job_id, job.open_matches)
+        if len(job.claims) == MAX_CLAIMS:
+            self._void(job)  # A root is accepted only if anybody could have disputed it to the end.
+            return
         # Who took a slot and showed no claim kept another from it.
         self._credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
         if job.waiting is None:

@@ -199,6 +199,10 @@ class TooManyClaims(Refusal):
     """The job is full of claims."""
 
 
+class RootClaimed(Refusal):
+    """Somebody who has not lost claims this root already."""
+
+
 class MatchesOpen(Refusal):
     """A job is closed when all its matches have ended (job, count)."""
 

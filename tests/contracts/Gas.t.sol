@@ -214,10 +214,10 @@ contract JobGasTest is Market {
     function test_theLongestLoops() public {
         uint256 job = claimed(7);
         for (uint160 n = 2; n <= 64; ++n) {
-            challenge(job, person(n), n < 64 ? 7 : 8);
+            challenge(job, person(n), 100 + n);
         }
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 8);
+        callVerifiers(id, 7, 102);
         pass(PERIOD);
         referee.expire(id);
         _saved("void, 64 claims");

@@ -5,7 +5,16 @@ import {Market} from "../support/Market.sol";
 import {Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
-import {Claim, IJobs, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
+import {
+    Claim,
+    Group,
+    IJobs,
+    Job,
+    JobPhase,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
 
 /// @notice From posting to the last claim.
 contract ClaimsTest is Market {
@@ -176,14 +185,36 @@ contract ClaimsTest is Market {
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
     }
 
-    function test_aJobHasAtMost64Claims() public {
+    function test_aRootThatIsClaimedCannotBeClaimedAgain() public {
+        uint256 job = claimed(7);
+        challengeRefused(job, person(2), 7, STAKE, IJobs.RootClaimed.selector);
+        challenge(job, person(2), 8);
+        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
+        eq(jobs.claimsOf(job).length, 2, "claims");
+    }
+
+    function test_aFullJobIsVoidForWhoeverFoundNoPlaceMayBeRight() public {
         uint256 job = claimed(7);
         for (uint160 n = 2; n <= 64; ++n) {
-            challenge(job, person(n), 7);
+            challenge(job, person(n), 100 + n);
         }
-        challengeRefused(job, person(65), 7, STAKE, IJobs.TooManyClaims.selector);
+        challengeRefused(job, person(65), 7000, STAKE, IJobs.TooManyClaims.selector);
+        winByDefault(job, 7);
+        while (jobs.getJob(job).openMatches > 0) _endSomeMatch(job);
         pass(PERIOD);
         jobs.finalize(job);
-        credited(person(64), STAKE, "the last one's stake");
+        inPhase(job, JobPhase.Void);
+        eq(jobs.getJob(job).acceptedRoot, 0, "nothing is accepted");
+        credited(CLIENT, REWARD, "the client");
+    }
+
+    /// @dev Both sides have been silent.
+    function _endSomeMatch(uint256 job) private {
+        Group[] memory groups = jobs.groupsOf(job);
+        for (uint256 i = 0; i < groups.length; ++i) {
+            if (groups[i].matchId == 0) continue;
+            vm.warp(referee.deadline(groups[i].matchId) + 1);
+            return referee.timeout(groups[i].matchId);
+        }
     }
 }

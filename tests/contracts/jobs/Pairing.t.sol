@@ -113,13 +113,6 @@ contract PairingTest is Market {
         eq(jobs.getJob(job).acceptedRoot, root(7), "the right root is accepted");
     }
 
-    function test_aClaimWhileAMatchRunsJoinsItsGroup() public {
-        uint256 job = claimed(7, 8);
-        challenge(job, person(3), 7);
-        eq(groupOf(job, 7).members.length, 2, "members");
-        eq(jobs.getJob(job).openMatches, 1, "no other match");
-    }
-
     function test_finalizeWaitsForTheMatches() public {
         uint256 job = claimed(7, 8);
         refuses(IJobs.WrongPhase.selector);

@@ -72,7 +72,8 @@ contract Handler is Market {
         }
         uint256 job = claimed(outputs);
         for (uint160 i = 0; i < (seed >> 64) % 5; ++i) {
-            challenge(job, person(5 + i), bound(seed >> (8 * i + 72), 1, OUTPUTS));
+            uint256 output = bound(seed >> (8 * i + 72), 1, OUTPUTS);
+            if (!isClaimed(job, output)) challenge(job, person(5 + i), output);
         }
         while (jobs.getJob(job).openMatches > 0) {
             seed = uint256(keccak256(abi.encode(seed)));

@@ -142,6 +142,14 @@ abstract contract Market is Base {
         jobs.challenge{value: value}(job, c);
     }
 
+    function isClaimed(uint256 job, uint256 output) internal view returns (bool) {
+        Group[] memory groups = jobs.groupsOf(job);
+        for (uint256 i = 0; i < groups.length; ++i) {
+            if (groups[i].root == root(output)) return groups[i].spokesman < groups[i].members.length;
+        }
+        return false;
+    }
+
     /// @dev A job whose trainers (persons 1, 2, ...) have claimed these outputs; now in its challenge phase.
     function claimed(uint256[] memory outputs) internal returns (uint256 job) {
         job = post(uint8(outputs.length));

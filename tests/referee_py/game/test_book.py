@@ -8,7 +8,7 @@ import pytest
 
 from referee_py.commit import Tag, Tree
 from referee_py.game.book import BURNED, MAX_CLAIMS, Book, Claim, JobPhase, JobTerms, commitment
-from referee_py.game.refusals import Refusal
+from referee_py.game.refusals import Refusal, RootClaimed
 from referee_py.game.state import Expire, Phase, ProgramHeader, Reason, Timeout
 
 JOBS, REFEREE, CLIENT = ("0x" + digit * 40 for digit in "123")
@@ -123,11 +123,21 @@ def test_both_lose_expect_no_prize_and_both_roots_claimable_again() -> None:
 
 
 def test_spokesman_loses_expect_next_member_speaks_for_the_group() -> None:
-    story = Story().trained("a", "b").challenged(7, "b").ended(1, 0b10)
+    story = Story(slots=3).trained("a", "b", "b").ended(1, 0b10)
     match = story.book.matches[2]
-    assert match.terms.players == (who(1), who(7)), "the winner waits, so it is side 0"
+    assert match.terms.players == (who(1), who(3)), "the winner waits, so it is side 0"
     story.ended(2, 0b01).finalized()
-    assert story.credits(who(7)) == [STAKE // 2 + STAKE + REWARD], "it holds no slot, but speaks"
+    assert story.credits(who(3)) == [STAKE // 2 + STAKE + REWARD]
+
+
+def test_living_root_expect_no_second_challenge_until_it_is_lost() -> None:
+    story = Story(slots=1).trained("a")
+    with pytest.raises(RootClaimed):
+        story.challenged(7, "a")
+    story.challenged(7, "b").ended(1, 0b01).challenged(8, "a")
+    assert story.book.matches[2].terms.players == (who(7), who(8))
+    story.ended(2, 0b01).finalized()
+    assert story.credits(who(8)) == [STAKE // 2 + STAKE + REWARD], "it holds no slot, but speaks"
 
 
 def test_three_roots_expect_winner_meets_the_waiting_group() -> None:
@@ -197,9 +207,16 @@ def test_another_cannot_copy_a_commitment() -> None:
         story.book.reveal(story.id, shown, salt, who(2), story.now)
 
 
-def test_job_full_of_claims_expect_refused() -> None:
+def test_job_full_of_claims_expect_refused_and_void() -> None:
     story = Story(slots=1).trained("a")
     for k in range(1, MAX_CLAIMS):
-        story.challenged(100 + k, "a")
+        story.challenged(100 + k, chr(k))
     with pytest.raises(Refusal, match="full"):
-        story.challenged(500, "a")
+        story.challenged(500, "z")
+    story.ended(1, 0b10)
+    while story.job.open_matches:
+        story.ended(next(k for k, m in story.book.matches.items() if m.state.phase is not Phase.DONE), 0b11)
+    story.finalized()
+    assert story.job.ended is JobPhase.VOID
+    assert story.credits(CLIENT) == [REWARD]
+    assert story.conserved(REWARD + MAX_CLAIMS * STAKE)
