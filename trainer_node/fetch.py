@@ -8,6 +8,7 @@ environment, no compressed answers, and one deadline over the whole download: a 
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import threading
 from collections.abc import Coroutine, Sequence
@@ -26,8 +27,14 @@ from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from .errors import Corrupt
 from .store import Store
 
-MAX_URI_BYTES = 256
+MAX_URI_BYTES = 512
 """Matches what fits in a claim; longer ones are refused unread."""
+HEDGE_S = 2.0
+"""How long one server may take before the next one is asked too."""
+MAX_RACE = 8
+"""Servers that are asked for one artifact at the same time."""
+_GLANCE_S = 0.2
+"""How often a running download looks at its budget and at ``stop``."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,10 +62,14 @@ def check_uri(uri: str) -> str:
 
 
 class Fetcher:
-    """Gets artifacts into a store from a list of base URIs, trying one after the other.
+    """Gets artifacts into a store from a list of base URIs.
 
-    ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds the whole download: after ``n``
-    bytes at most ``timeout_s + n / min_rate`` seconds may have passed. All methods raise
+    A server that has not delivered after ``HEDGE_S`` seconds gets company: the next one is asked too, and the first
+    right answer wins, so a row of servers that stall cannot hide one that serves.
+
+    ``timeout_s`` bounds each wait for bytes; ``min_rate`` (bytes per second) bounds each download: after ``n`` bytes at
+    most ``timeout_s + n / min_rate`` seconds may have passed. ``budget_s`` bounds a whole call, and ``stop`` ends it.
+    All methods raise
 
     - ``Unavailable`` if no server has it in time;
     - ``Corrupt`` (an Unavailable too) if some server answered with other bytes and none with the right ones;
@@ -73,12 +84,16 @@ class Fetcher:
         min_rate: float = 64 * 1024,
         attempts: int = 3,
         backoff_s: float = 0.2,
+        budget_s: float = math.inf,
+        stop: threading.Event | None = None,
     ) -> None:
         self.store = store
         self._timeout_s = timeout_s
         self._min_rate = min_rate
         self._attempts = attempts
         self._backoff_s = backoff_s
+        self._budget_s = budget_s
+        self._stop = stop or threading.Event()
 
     def blob(self, sha256: bytes, uris: Sequence[str], *, max_bytes: int | None = None) -> bytes:
         """A blob of at most ``max_bytes``."""
@@ -103,7 +118,7 @@ class Fetcher:
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
         """Have the artifact in the store. Returns at once if it is there."""
         if not self.store.has(name):
-            _run(self._fetch_all([name], uris, max_bytes, 1))
+            _run(self._within_budget(self._fetch_all([name], uris, max_bytes, 1)))
 
     def fetch_all(
         self, names: Sequence[Name], uris: Sequence[str], *, max_bytes: int | None = None, parallel: int = 8
@@ -111,7 +126,7 @@ class Fetcher:
         """Have all of them in the store, ``parallel`` at a time. Raises the first error after the others have ended."""
         missing = [name for name in dict.fromkeys(names) if not self.store.has(name)]
         if missing:
-            _run(self._fetch_all(missing, uris, max_bytes, parallel))
+            _run(self._within_budget(self._fetch_all(missing, uris, max_bytes, parallel)))
 
     # ------------------------------------------------------------------ inside
 
@@ -122,6 +137,19 @@ class Fetcher:
         if name.count is not None:
             limit = min(limit, name.count * HASH_BYTES)
         return limit
+
+    async def _within_budget(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it, but no longer than the budget, and only until we are told to stop."""
+        task = asyncio.ensure_future(work)
+        deadline = asyncio.get_running_loop().time() + self._budget_s
+        while not (await asyncio.wait({task}, timeout=_GLANCE_S))[0]:
+            if self._stop.is_set() or asyncio.get_running_loop().time() >= deadline:
+                task.cancel()
+                await asyncio.wait({task})
+                raise Unavailable(
+                    f"not delivered within {self._budget_s:.0f} s, or told to stop; it is tried again"
+                )
+        task.result()
 
     async def _fetch_all(
         self, names: Sequence[Name], uris: Sequence[str], max_bytes: int | None, parallel: int
@@ -146,23 +174,38 @@ class Fetcher:
                 raise result
 
     async def _fetch(self, client: httpx.AsyncClient, name: Name, uris: Sequence[str], limit: int) -> None:
+        waiting = list(dict.fromkeys(uris))
+        asked: dict[asyncio.Task[None], str] = {}
         reasons: list[str] = []
         corrupt = False
-        for uri in dict.fromkeys(uris):
-            try:
-                await self._from(client, check_uri(uri), name, limit)
-                return
-            except Corrupt as error:
-                corrupt = True
-                reasons.append(f"{uri}: {error}")
-                _log.warning("artifact.corrupt", artifact=str(name), uri=uri, reason=str(error))
-            except (Unavailable, InvalidInput) as error:
-                reasons.append(f"{uri[:MAX_URI_BYTES]}: {error}")
+        try:
+            while waiting or asked:
+                if waiting and len(asked) < MAX_RACE:
+                    uri = waiting.pop(0)
+                    asked[asyncio.ensure_future(self._from(client, uri, name, limit))] = uri
+                patience = HEDGE_S if waiting and len(asked) < MAX_RACE else None
+                done, _ = await asyncio.wait(asked, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    uri = asked.pop(task)
+                    try:
+                        task.result()
+                        return
+                    except Corrupt as error:
+                        corrupt = True
+                        reasons.append(f"{uri}: {error}")
+                        _log.warning("artifact.corrupt", artifact=str(name), uri=uri, reason=str(error))
+                    except (Unavailable, InvalidInput) as error:
+                        reasons.append(f"{uri[:MAX_URI_BYTES]}: {error}")
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
         found = "; ".join(reasons) if reasons else "no server is known"
         raise (Corrupt if corrupt else Unavailable)(f"{name} could not be fetched ({found})")
 
     async def _from(self, client: httpx.AsyncClient, uri: str, name: Name, limit: int) -> None:
         """One server, with retries for failures of the network."""
+        uri = check_uri(uri)
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._attempts),
             wait=wait_random_exponential(self._backoff_s, max=5),

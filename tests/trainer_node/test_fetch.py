@@ -248,7 +248,7 @@ def test_passing_failure_is_retried(fetcher: Fetcher, hostile: Callable[..., str
         "http://host\\evil",
         "http://h\u00f6st",
         "http://host\n",
-        "http://" + "a" * 300,
+        "http://" + "a" * 520,
     ],
 )
 def test_only_plain_addresses_are_fetched_from(uri: str, fetcher: Fetcher) -> None:
