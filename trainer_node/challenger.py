@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job
 from .config import Mode, Settings
-from .decide import Do, challenger_acts, disagreements
+from .decide import Do, challenger_acts, disagreements, too_late
 from .faults import Fault
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -31,11 +31,27 @@ def run(settings: Settings, fault: Fault = Fault.NONE, fault_step: int = 1) -> N
 def challenger(node: Node, workshop: Workshop) -> Party:
     """The challenger's part in every job of the deployment."""
     told: set[tuple[int, bytes]] = set()
+    begun: set[int] = set()
 
-    def decide(job: Job) -> tuple[list[Do], Claim | None]:
+    def in_time(job: Job, now: int) -> bool:
+        """SAFETY: a run without an end would keep us from all other jobs."""
+        ready_in_s = workshop.ready_in_s(job)
+        if ready_in_s is None:
+            return False
+        reason = too_late(job, ready_in_s, now)
+        if reason is not None and (job.id, b"") not in told:
+            told.add((job.id, b""))
+            _log.warning("job.left_to_others", job=job.id, reason=reason)
+        return reason is None
+
+    def decide(job: Job, now: int) -> tuple[list[Do], Claim | None]:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
-        own = workshop.train(job)
+        ours = node.address is not None and job.claim_of(node.address) is not None
+        if not ours and job.id not in begun and not in_time(job, now):
+            return [], None
+        begun.add(job.id)
+        own = workshop.train(job, ours=ours)
         if own is not None:
             _report(job, own, told)
         return challenger_acts(job, node.address, own, node.settings.mode), own

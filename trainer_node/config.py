@@ -66,6 +66,8 @@ class Limits(BaseModel):
     """What a job's tensors and one step of it may take."""
     fetch_timeout_s: float = Field(default=10.0, gt=0, le=3600)
     fetch_rate: float = Field(default=64 * 1024, gt=0)
+    fetch_budget_s: float = Field(default=1800.0, gt=0)
+    """How long a job's whole package may take to fetch."""
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
     log_range: int = Field(default=10_000, ge=1)

@@ -15,6 +15,7 @@ from referee_py.execute import Claim
 
 from .chain import Group, Job, JobPhase, MatchInfo
 from .config import Mode
+from .effort import MARGIN, Effort
 
 NO_COMMITMENT = bytes(32)
 
@@ -51,6 +52,22 @@ def trainer_acts(job: Job, me: str, own: Claim | None, *, willing: bool) -> list
         case JobPhase.REVEAL if mine is not None and own is not None:
             return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [Do.REVEAL]
     return _closing(job, job.claim_of(me) is not None)
+
+
+def too_late(job: Job, ready_in_s: float, now: int) -> str | None:
+    """Why a job cannot be done in time: before training ends, or for a challenger before the challenges do."""
+    left = (job.commit_end if job.phase is JobPhase.TRAINING else job.challenge_end) - now
+    if MARGIN * ready_in_s <= left:
+        return None
+    return f"the result may take {MARGIN * ready_in_s:.0f} s, the time for it ends in {left} s"
+
+
+def too_slow(job: Job, effort: Effort) -> str | None:
+    """Why a trainer should not stake on a job: it could not answer in a dispute before its clock runs out."""
+    dispute_s = MARGIN * effort.dispute_s(job.program)
+    if dispute_s <= job.clock:
+        return None
+    return f"a dispute may take {dispute_s:.0f} s of our computing, its clock has {job.clock} s"
 
 
 def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> list[Do]:

@@ -17,6 +17,8 @@ from .fetch import Fetcher
 
 MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 """Of a served tensor: dtype, rank and dims."""
+MAX_RUN_LEAVES = 1 << 20
+"""Of a run tree at any level: 32 MiB of hashes, served and fetched whole in a dispute."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ def load_program(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequenc
 
 
 def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], max_memory: int) -> Package:
-    """The whole package; raises as :func:`load_program`. The store keeps everything, so a restart fetches nothing.
+    """The whole package; raises as :func:`load_program`, and HashMismatch if a tensor is not of its declared type.
 
-    ``max_memory`` (bytes) bounds what tensors and one step may take; a program that needs more is refused before
-    anything of it is fetched.
+    The store keeps everything, so a restart fetches nothing. ``max_memory`` (bytes) bounds what tensors and one step
+    may take; a program that needs more is refused before anything of it is fetched.
     """
+    check_leaves(terms)
     program = load_program(fetcher, terms, file_hash, uris)
     descriptors = (*program.constants, *program.initial)
     sizes = [descriptor.type.nbytes for descriptor in descriptors]
@@ -59,4 +62,29 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
     fetcher.fetch_all(names, uris, max_bytes=max(sizes, default=0) + MAX_HEADER_BYTES)
     tensors = [fetcher.store.get_tensor(descriptor.hash) for descriptor in descriptors]
     split = len(program.constants)
+    program.check_tensors(tensors[:split], tensors[split:])
     return Package(terms, program, tuple(tensors[:split]), tuple(tensors[split:]))
+
+
+def check_leaves(terms: Terms) -> None:
+    """Raises InvalidProgram for steps and strides whose run trees nobody can hold: on-chain they are only numbers."""
+    spans = (terms.steps, *terms.strides)
+    for span, stride in zip(spans, terms.strides, strict=False):
+        leaves = -(-min(span, terms.steps) // stride)
+        if leaves > MAX_RUN_LEAVES:
+            raise InvalidProgram(
+                f"{span} steps at stride {stride} are a tree of {leaves} leaves, the limit is {MAX_RUN_LEAVES}; "
+                "the client must post coarser strides"
+            )
+
+
+def check_operator(program: Program, node: int, max_memory: int) -> int:
+    """The most bytes that one input of a node may have. Raises InvalidProgram if executing it takes more memory."""
+    structure = program.nodes[node]
+    inputs = [program.type_of(operand).nbytes for operand in structure.inputs]
+    needed = sum(inputs) + sum(type_.nbytes for type_ in structure.outputs)
+    if needed > max_memory:
+        raise InvalidProgram(
+            f"node {node} needs {needed} bytes of memory, limits.memory_bytes is {max_memory}; raise it"
+        )
+    return max(inputs, default=0)

@@ -1,7 +1,7 @@
 """What trainer and challenger share: look at the chain, decide, act.
 
 Every tick reads one pinned block, so a decision never mixes two states; whatever was true before a crash or a
-reorganisation is simply read again.
+reorganisation is simply read again. Disputes come first, and an error in one of them keeps nobody from the next.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from referee_py.game.book import commitment
 
 from .chain import Call, Job, Snapshot
 from .decide import Do, seats
+from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import Fault
 from .fetch import Fetcher
-from .player import Player
+from .opponent import PATIENCE_S, Opponents
+from .player import ACT_TIMEOUT_S, Player
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
@@ -31,8 +33,8 @@ OPPONENT_TIMEOUT_S = 3.0
 _log = structlog.get_logger(__name__)
 
 
-Decide = Callable[[Job], tuple[list[Do], Claim | None]]
-"""What is to be done about a job, and the own result if it is at stake."""
+Decide = Callable[[Job, int], tuple[list[Do], Claim | None]]
+"""What is to be done about a job at an instant of the chain, and the own result if it is at stake."""
 
 
 @contextlib.contextmanager
@@ -61,42 +63,68 @@ class Party:
         self._workshop = workshop
         self._uri = node.public_uri
         self._decide = decide
+        self._rounds = Rounds(Docket(node.database), node.problems)
         self._player: Player | None = None
         self._over: set[int] = set()
         if node.transactions is not None and not silent:
             # NOTE: an opponent who does not serve must not cost us our clock: he has to reveal on-chain then.
-            opponents = Fetcher(node.store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1)
-            self._player = Player(node.client.contracts, node.transactions, opponents)
+            fetcher = Fetcher(
+                node.store,
+                timeout_s=OPPONENT_TIMEOUT_S,
+                attempts=1,
+                budget_s=PATIENCE_S,
+                stop=node.stop,
+            )
+            self._player = Player(node.client.contracts, node.transactions, Opponents(fetcher))
 
     def tick(self) -> None:
-        """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt; a refused act is logged and forgotten."""
+        """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
         snapshot = self._client.snapshot()
-        for job_id in range(1, snapshot.job_count() + 1):
-            if job_id in self._over:
-                continue
-            job = snapshot.job(job_id)
-            if job.phase.ended:
-                self._over.add(job_id)
-                _log.info("job.over", job=job_id, phase=job.phase.name, root=job.accepted_root.hex())
-            else:
-                self._attend(snapshot, job)
+        if self._transactions is not None and self._transactions.open():
+            self._transactions.recover()  # what was not mined in the time an earlier round had for it
+        self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
         if self._transactions is not None and snapshot.credit(self._transactions.address):
             self._send(Call.of(self._client.contracts.jobs, "withdraw"))
 
-    def _attend(self, snapshot: Snapshot, job: Job) -> None:
-        acts, own = self._decide(job)
-        for act in acts:
-            self._act(job, act, own)
-        if own is None or self._player is None or not job.open_matches:
+    def _attend(self, snapshot: Snapshot, job: Job) -> bool:
+        """Do what is due in a job. Whether it concerns us."""
+        if job.phase.ended:
+            if job.id not in self._over:
+                self._over.add(job.id)
+                _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
+            self._workshop.forget(job.id)
+            return False
+        self._over.discard(job.id)  # a reorganisation has brought it back
+        acts, own = self._decide(job, snapshot.now)
+        try:
+            if own is not None:
+                self._play(snapshot, job, own)
+        finally:
+            for act in acts:
+                self._act(job, act, own)
+        me = self._transactions.address if self._transactions else None
+        ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
+        return ours or (own is not None and job.open_matches > 0)
+
+    def _play(self, snapshot: Snapshot, job: Job, own: Claim) -> None:
+        """Make the moves that are due in its matches. Raises the last error, after all of them had their turn."""
+        if self._player is None or not job.open_matches:
             return
         me = self._transactions.address if self._transactions else None
+        failed: Exception | None = None
         matches = [snapshot.match(job, match_id) for match_id in job.match_ids()]
         for seat in seats(job, matches, me, own):
             try:
-                replay = self._workshop.replay(job.id)
-                self._player.play(snapshot, seat, replay, job.uris(seat.opponent))
+                self._player.play(snapshot, seat, self._workshop.replay(job.id), job.uris(seat.opponent))
             except Reverted as error:
                 _log.info("match.refused", match=seat.match.id, reason=str(error))
+            except Exception as error:
+                _log.warning(
+                    "match.failed", match=seat.match.id, error=type(error).__name__, reason=str(error)
+                )
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _act(self, job: Job, act: Do, own: Claim | None) -> None:
         jobs, key = self._client.contracts.jobs, self._transactions
@@ -119,7 +147,7 @@ class Party:
     def _send(self, call: Call) -> None:
         assert self._transactions is not None
         try:
-            receipt = self._transactions.send(call)
+            receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
             _log.info("act.done", act=call.action, gas=receipt.gas_used)
         except Reverted as error:
             # NOTE: somebody was faster, or the phase has ended; the next look at the chain decides anew.

@@ -6,67 +6,74 @@ from collections.abc import Sequence
 
 import structlog
 
-from referee_py.commit import Record, Tag, Tree
-from referee_py.errors import InvalidInput, Unavailable
 from referee_py.game.solver import plan
 from referee_py.game.state import Phase
-from referee_py.game.view import LoggedView
+from referee_py.game.view import ChainLog, LoggedView
 
 from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat
-from .fetch import Fetcher
+from .errors import RpcCorrupt
+from .opponent import Opponents
 from .replay import Replay
+
+ACT_TIMEOUT_S = 60.0
+"""How long a round waits for a block; the outbox goes on with the rest."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Player:
-    """Plays for whoever holds the key of ``transactions``. ``fetcher`` asks the opponent's servers."""
+    """Plays for whoever holds the key of ``transactions``."""
 
-    def __init__(self, contracts: Contracts, transactions: TransactionManager, fetcher: Fetcher) -> None:
+    def __init__(self, contracts: Contracts, transactions: TransactionManager, opponents: Opponents) -> None:
         self._contracts = contracts
         self._transactions = transactions
-        self._fetcher = fetcher
+        self._opponents = opponents
 
     def play(
         self, snapshot: Snapshot, seat: Seat, replay: Replay, opponent_uris: Sequence[str]
     ) -> Receipt | None:
         """Make the moves that are due, all in one transaction; None if there are none.
 
-        Raises the errors of TransactionManager. NOTE: whoever moved first in the meantime makes ours revert in
-        simulation; the next look at the chain decides anew.
+        Raises the errors of TransactionManager, and RpcCorrupt if the endpoint keeps from us what the opponent has
+        published. NOTE: whoever moved first in the meantime makes ours revert in simulation, for nothing; the next look
+        at the chain decides anew. So does a look that is some confirmations old.
         """
-        match = seat.match
-        state = match.state
-        if state.phase in (Phase.OPEN, Phase.VERDICT):
-            replay.publish(state.end, state.index)
+        match, state = seat.match, seat.match.state
+        log = snapshot.history(match.id).log
+        asked = self._opponents.ask(opponent_uris)
         moves = plan(
             state,
             match.terms,
             seat.side,
             may_refine=seat.may_refine,
             own=replay,
-            opponent=self._view(snapshot, seat, opponent_uris),
+            opponent=LoggedView(log, 1 - seat.side, asked.tree, asked.record),
             now=snapshot.now,
         )
-        if not moves:
-            return None
-        names = [move.function for move in moves]
-        _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
-        return self._transactions.send(self._contracts.moves(match.id, moves))
+        receipt = None
+        if moves:
+            names = [move.function for move in moves]
+            _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
+            call = self._contracts.moves(match.id, moves)
+            receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
+        else:
+            _check_published(seat, log)
+        if state.phase is Phase.VERDICT:
+            replay.publish(state.end, state.index)
+        return receipt
 
-    def _view(self, snapshot: Snapshot, seat: Seat, uris: Sequence[str]) -> LoggedView:
-        def tree(tag: Tag, root: bytes, leaves: int) -> Tree | None:
-            try:
-                return self._fetcher.tree(tag, root, leaves, uris)
-            except (Unavailable, InvalidInput):
-                return None
 
-        def record(record_hash: bytes) -> Record | None:
-            try:
-                return self._fetcher.record(record_hash, uris)
-            except (Unavailable, InvalidInput):
-                return None
-
-        log = snapshot.history(seat.match.id).log
-        return LoggedView(log, 1 - seat.side, tree, record)
+def _check_published(seat: Seat, log: ChainLog) -> None:
+    """Raises RpcCorrupt if the state says that the opponent has posted, and the events do not show what."""
+    state, opponent = seat.match.state, 1 - seat.side
+    if not state.posted >> opponent & 1:
+        return
+    hidden = (state.phase is Phase.WALK and log.children[opponent] is None) or (
+        state.phase is Phase.OPEN and state.node[opponent] not in log.records
+    )
+    if hidden:
+        raise RpcCorrupt(
+            f"match {seat.match.id}: side {opponent} has posted, but the endpoint has no event of it; "
+            "use one with complete logs, our clock is running"
+        )

@@ -10,17 +10,21 @@ Everything that is committed goes to the store, where the artifact server offers
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from referee_py.commit import Record, Tree
-from referee_py.errors import AssayError
+from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
 
 from .faults import Fault, Target, executor_of
 from .package import Package
 from .store import Store
+
+MAX_TRACES = 4
+"""Of disputed steps that are kept: a dispute looks at one step and at the one before it."""
 
 
 class Interrupted(AssayError):
@@ -75,7 +79,8 @@ class Replay:
         self._store = store
         self._checkpoints = checkpoints
         self._trees: dict[tuple[int, int, int], Tree] = {}
-        self._trace: StepTrace | None = None
+        self._traces: dict[int, StepTrace] = {}
+        self._published: set[tuple[int, int]] = set()
 
     # ------------------------------------------------------------------ training
 
@@ -96,9 +101,9 @@ class Replay:
             if stop():
                 raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
 
-        done = self._checkpoints.all()
+        done, state = self._resume()
         interval = self._run.commit_interval(
-            self._restore(done[-1]) if done else self._run.initial(),
+            state,
             self.terms.steps,
             self.terms.strides[0],
             start=0,
@@ -127,10 +132,13 @@ class Replay:
         return self._step(step).records[node]
 
     def publish(self, step: int, node: int) -> None:
-        """Offer what a verifier needs: the record of that node and the tensors it takes."""
+        """Offer what a verifier needs, once: the record of that node and the tensors it takes."""
+        if (step, node) in self._published:
+            return
         self._store.put_record(self.record(step, node))
         for array in self._run.node_values(self._state(step - 1), node)[node].inputs:
             self._store.put_tensor(array)
+        self._published.add((step, node))
 
     def structure(self, node: int) -> bytes:
         return self.program.nodes[node].encode()
@@ -160,19 +168,32 @@ class Replay:
     # ------------------------------------------------------------------ inside
 
     def _step(self, step: int) -> StepTrace:
-        if self._trace is None or self._trace.step != step:
-            _, self._trace = self._run.commit_step(self._state(step - 1))
-            self._store.put_tree(self._trace.tree)
-        return self._trace
+        if step not in self._traces:
+            while len(self._traces) >= MAX_TRACES:
+                del self._traces[next(iter(self._traces))]
+            _, trace = self._run.commit_step(self._state(step - 1))
+            self._store.put_tree(trace.tree)
+            self._traces[step] = trace
+        return self._traces[step]
+
+    def _resume(self) -> tuple[list[Checkpoint], State]:
+        """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""
+        done = list(self._checkpoints.all())
+        while done:
+            with contextlib.suppress(Unavailable):
+                return done, self._restore(done[-1])
+            done.pop()
+        return done, self._run.initial()
 
     def _state(self, step: int) -> State:
-        """The state after that step, from the nearest checkpoint before it."""
-        nearest = max(
-            (checkpoint for checkpoint in self._checkpoints.all() if checkpoint.step <= step),
-            key=lambda checkpoint: checkpoint.step,
-            default=None,
-        )
-        return self._run.advance(self._restore(nearest) if nearest else self._run.initial(), step)
+        """The state after that step, from the nearest checkpoint before it that is still here."""
+        state = self._run.initial()
+        for checkpoint in sorted(self._checkpoints.all(), key=lambda known: known.step, reverse=True):
+            if checkpoint.step <= step:
+                with contextlib.suppress(Unavailable):
+                    state = self._restore(checkpoint)
+                    break
+        return self._run.advance(state, step)
 
     def _restore(self, checkpoint: Checkpoint) -> State:
         return self._run.restore(checkpoint.step, [self._store.get_tensor(slot) for slot in checkpoint.slots])

@@ -112,11 +112,17 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
         stack.callback(database.close)
         limits = settings.limits
         store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
-        fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
+        stop = threading.Event()
+        fetcher = Fetcher(
+            store,
+            timeout_s=limits.fetch_timeout_s,
+            min_rate=limits.fetch_rate,
+            budget_s=limits.fetch_budget_s,
+            stop=stop,
+        )
         problems: dict[str, str] = {"start": "still starting"}
         server = _serve(settings, database, store, problems, metrics)
         stack.callback(server.stop)
-        stop = threading.Event()
         with stop_on_signals(stop):
             client = _patiently(stop, problems, lambda: _client(settings, deployment))
             _patiently(stop, problems, lambda: database.bind(client.identity()))

@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job, JobPhase
 from .config import Settings
-from .decide import Do, trainer_acts
+from .decide import Do, too_late, too_slow, trainer_acts
 from .faults import Fault
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -30,13 +30,26 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
     me = node.address
     assert me is not None
 
-    def decide(job: Job) -> tuple[list[Do], Claim | None]:
+    told: set[int] = set()
+
+    def worth(job: Job, now: int) -> bool:
+        effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
+        if effort is None or ready_in_s is None:
+            return False
+        reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
+        if reason is not None and job.id not in told:
+            told.add(job.id)
+            _log.warning("job.left_to_others", job=job.id, reason=reason)
+        return reason is None
+
+    def decide(job: Job, now: int) -> tuple[list[Do], Claim | None]:
         if job.referee.lower() != node.client.deployment.referee.lower():
             # SAFETY: the client names the referee; we stake only under the one whose code we have checked.
             return [], None
         joined = job.trainer(me) is not None
-        willing = job.phase is JobPhase.TRAINING and not joined and workshop.prepare(job)
-        own = workshop.train(job) if joined else None
+        free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots
+        willing = free and worth(job, now)
+        own = workshop.train(job, ours=True) if joined else None
         return trainer_acts(job, me, own, willing=willing), own
 
     return Party(node, workshop, decide, silent=silent)

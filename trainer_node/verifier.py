@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
+
 import repops
 import structlog
 
@@ -10,14 +12,19 @@ from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
 from referee_py.errors import AssayError, HashMismatch, InvalidInput, Unavailable
 from referee_py.game.state import Phase
-from referee_py.program import Program
 
 from .artifacts import Kind, Name
 from .chain import Call, Job, MatchInfo, Snapshot
 from .config import Settings
+from .docket import Docket, Rounds
 from .errors import Reverted
-from .package import load_program
+from .package import MAX_HEADER_BYTES, check_operator, load_program
 from .service import Node, Service, open_node
+
+PATIENCE_S = 5.0
+"""How long a round waits for a judgement; what takes longer is asked for again in the next one."""
+LANES = 8
+"""Judgements at the same time, so that a server that stalls holds up its own match only."""
 
 _log = structlog.get_logger(__name__)
 
@@ -38,20 +45,29 @@ class Verifier:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._backend = repops.backend("cpu")
-        self._programs: dict[bytes, Program] = {}
+        self._rounds = Rounds(Docket(node.database), node.problems)
+        self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
+        self._judging: dict[int, Future[Record]] = {}
         self._refused: set[int] = set()
 
     def tick(self) -> None:
         """Look once and sign what is due."""
         snapshot = self._node.client.snapshot()
-        for job_id in range(1, snapshot.job_count() + 1):
-            job = snapshot.job(job_id)
-            if not job.open_matches or not self._named(job):
-                continue
-            for match_id in job.match_ids():
-                match = snapshot.match(job, match_id)
-                if self._due(match, snapshot.now):
-                    self._attest(snapshot, job, match)
+        self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
+
+    def _attend(self, snapshot: Snapshot, job: Job) -> bool:
+        """Sign what is due in a job. Whether it has matches that may need us."""
+        # SAFETY: only our referee's matches are what they say; another one may name any match, or none at all.
+        ours = job.referee.lower() == self._node.client.deployment.referee.lower()
+        if not ours or not job.open_matches or not self._named(job):
+            return False
+        for match_id in job.match_ids():
+            match = snapshot.match(job, match_id)
+            if self._due(match, snapshot.now):
+                self._attest(snapshot, job, match)
+            else:
+                self._judging.pop(match_id, None)
+        return True
 
     def _named(self, job: Job) -> bool:
         return self._me in {verifier.lower() for verifier in job.verifiers}
@@ -71,14 +87,8 @@ class Verifier:
         )
 
     def _attest(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> None:
-        try:
-            record = self._judge(snapshot, job, match)
-        except Unavailable as error:
-            _log.warning("verdict.unavailable", match=match.id, reason=str(error))
-            return
-        except (InvalidInput, HashMismatch) as error:
-            _log.error("verdict.refused", match=match.id, reason=str(error))
-            self._refused.add(match.id)
+        record = self._judgement(snapshot, job, match)
+        if record is None:
             return
         transactions, client = self._node.transactions, self._node.client
         assert transactions is not None
@@ -94,18 +104,46 @@ class Verifier:
         except AssayError as error:
             _log.warning("verdict.failed", match=match.id, reason=str(error))
 
+    def _judgement(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> Record | None:
+        """The right record, if it is found in time; None if it is not, or not to be had."""
+        patience = 0.0
+        if match.id not in self._judging:
+            patience = PATIENCE_S
+            self._judging[match.id] = self._lanes.submit(self._judge, snapshot, job, match)
+        try:
+            return self._judging[match.id].result(timeout=patience)
+        except TimeoutError:
+            _log.info("verdict.pending", match=match.id)
+            return None
+        except Unavailable as error:
+            _log.warning("verdict.unavailable", match=match.id, reason=str(error))
+        except (InvalidInput, HashMismatch) as error:
+            _log.error("verdict.refused", match=match.id, reason=str(error))
+            self._refused.add(match.id)
+        except Exception:
+            del self._judging[match.id]
+            raise
+        del self._judging[match.id]
+        return None
+
     def _judge(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> Record:
         """The right record of the disputed node, from inputs that either side serves."""
-        fetcher = self._node.fetcher
-        pair = job.pair(match.id)
-        uris = [job.uri, *(uri for group in pair or () for uri in job.uris(group))]
-        if job.program_file not in self._programs:
-            self._programs[job.program_file] = load_program(fetcher, job.program, job.program_file, uris)
-        structure = self._programs[job.program_file].nodes[match.state.index]
+        fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
+        uris = servers(job, match)
+        program = load_program(fetcher, job.program, job.program_file, uris)
+        structure = program.nodes[match.state.index]
+        limit = check_operator(program, match.state.index, memory) + MAX_HEADER_BYTES
         records = snapshot.history(match.id).log.records
         record = next((records[node] for node in match.state.node if node in records), None)
         if record is None:
             raise Unavailable(f"the records of match {match.id} are not in its events yet")
-        fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris)
+        fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
         inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
         return adjudicate(structure, record, inputs, self._backend)
+
+
+def servers(job: Job, match: MatchInfo) -> list[str]:
+    """Who may have what a match is about: the client and both spokesmen before all others, who may be many."""
+    groups = [job.uris(group) for group in job.pair(match.id) or ()]
+    first = [uris[0] for uris in groups if uris]
+    return list(dict.fromkeys([job.uri, *first, *(uri for uris in groups for uri in uris)]))

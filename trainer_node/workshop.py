@@ -1,68 +1,100 @@
-"""Where a node computes: fetches a job's package and runs it in a thread of its own, while the node watches the chain.
+"""Where a node computes: fetches a job's package and runs it in threads of its own, while the node watches the chain.
 
-    prepare(job)   True once the package is here and checked
+    prepare(job)   the effort of a job, once its package is here and its first step was measured
     train(job)     the claim, once the run is done
     replay(job)    the finished run, for a dispute
+    forget(job)    the job has ended
 
-All three answer at once. A job whose package is not sound is refused for good; one that nobody serves is tried again.
+All answer at once. A job whose package is not sound is refused for good; whatever else fails is tried again, later
+and later. SAFETY: no job starves another. Runs are made one after the other; strangers' packages are fetched beside
+them, in lanes of their own; and what we have worked at before comes back at once after a restart, for it may be in a
+dispute.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 
-from referee_py.errors import AssayError, Unavailable
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.execute import Backend, Claim
+from referee_py.program import Terms
 
 from .chain import Job
 from .db import Database
+from .effort import Effort, measure
+from .errors import Corrupt
 from .faults import Fault
 from .fetch import Fetcher
 from .package import Package, load
 from .replay import Checkpoint, Interrupted, Replay
 
 RETRY_S = 5.0
+MAX_RETRY_S = {True: 600.0, False: 60.0}
+"""By whether others are to blame: a server that does not answer, or this machine."""
 PROGRESS_S = 0.5
+LANES = 8
+"""Packages that are fetched at the same time."""
+TRIAL_S = 60.0
+"""How long the first step of a stranger's program may take."""
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    package: Package
+    effort: Effort
 
 
 @dataclass
 class _Work:
-    package: Future[Package] | None = None
+    """INVARIANT: it is about one program; after a reorganisation a job's number may stand for another."""
+
+    job: Job
+    prepared: Future[_Prepared] | None = None
     claim: Future[Claim] | None = None
     replay: Replay | None = None
     refused: str | None = None
-    retry_at: float = field(default=0.0)
+    retry_at: float = 0.0
+    failures: int = 0
 
 
 class _Checkpoints:
-    """A job's checkpoints in the node's database."""
+    """A program's checkpoints in the node's database. Kept by its hash, not by the job's number: see `_Work`."""
 
-    def __init__(self, database: Database, job_id: int) -> None:
+    def __init__(self, database: Database, terms: Terms) -> None:
         self._database = database
-        self._job_id = job_id
+        self._key = int.from_bytes(terms.hash(), "big")
+
+    @property
+    def last(self) -> int:
+        """The last step that is done; 0 if none is."""
+        return max(self._database.checkpoints(self._key), default=0)
 
     def all(self) -> Sequence[Checkpoint]:
         found = []
-        for step, root in self._database.checkpoints(self._job_id).items():
-            row = self._database.get_checkpoint(self._job_id, step)
+        for step, root in self._database.checkpoints(self._key).items():
+            row = self._database.get_checkpoint(self._key, step)
             assert row is not None
             found.append(Checkpoint(step, root, tuple(row[1])))
         return found
 
     def add(self, checkpoint: Checkpoint) -> None:
-        self._database.put_checkpoint(self._job_id, checkpoint.step, checkpoint.root, list(checkpoint.slots))
+        self._database.put_checkpoint(self._key, checkpoint.step, checkpoint.root, list(checkpoint.slots))
 
 
 class Workshop:
-    """One worker thread. ``fault`` and ``fault_step`` make it a liar's (trainer_node/faults.py)."""
+    """Threads that run and threads that fetch. ``fault`` and ``fault_step`` make it a liar's (faults.py)."""
 
     def __init__(
         self,
@@ -81,29 +113,35 @@ class Workshop:
         self._fault = fault
         self._fault_step = fault_step
         self._works: dict[int, _Work] = {}
-        self._worker = ThreadPoolExecutor(1, thread_name_prefix="workshop")
+        self._runner = ThreadPoolExecutor(1, thread_name_prefix="workshop")
+        self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
+        self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
+        self._trial = threading.Lock()
         self._stop = threading.Event()
 
-    def prepare(self, job: Job) -> bool:
-        """Whether the job's package is here; False while it is fetched or not served, and if it is refused."""
-        return self._package(job) is not None
+    def prepare(self, job: Job) -> Effort | None:
+        """What the job takes; None while its package is fetched or not served, and if it is refused."""
+        prepared = self._prepared(job)
+        return prepared.effort if prepared else None
 
     def refused(self, job_id: int) -> str | None:
         """Why the job was refused, if it was."""
         work = self._works.get(job_id)
         return work.refused if work else None
 
-    def train(self, job: Job) -> Claim | None:
-        """The job's claim, once it is computed; None until then."""
-        package = self._package(job)
-        if package is None:
+    def train(self, job: Job, *, ours: bool = False) -> Claim | None:
+        """The job's claim, once it is computed; None until then. ``ours``: we have promised it, whatever it takes."""
+        prepared, work = self._prepared(job, ours), self._works[job.id]
+        if prepared is None:
             return None
-        work = self._works[job.id]
         if work.claim is None:
-            work.claim = self._worker.submit(self._train, job.id, work, package)
-        if not work.claim.done():
-            return None
-        return work.claim.result()
+            done = _Checkpoints(self._database, job.program).last == job.program.steps
+            pool = self._known if done else self._runner
+            work.claim = pool.submit(self._train, work, prepared.package)
+        claim = self._result(work, work.claim)
+        if claim is None and work.claim.done():
+            work.claim = None
+        return claim
 
     def replay(self, job_id: int) -> Replay:
         """The run of a job that has been trained."""
@@ -111,43 +149,96 @@ class Workshop:
         assert replay is not None
         return replay
 
+    def forget(self, job_id: int) -> None:
+        """Let go of an ended job's tensors. What is on disk stays."""
+        work = self._works.pop(job_id, None)
+        for future in (work.prepared, work.claim) if work else ():
+            if future is not None:
+                future.cancel()
+
+    def ready_in_s(self, job: Job) -> float | None:
+        """About how long until its claim is there, were its run begun now; None if it is not prepared."""
+        effort = self.prepare(job)
+        if effort is None:
+            return None
+        others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
+        return self._left_s(job.program, effort) + sum(
+            self._left_s(work.job.program, work.prepared.result().effort)
+            for work in others
+            if work.prepared is not None
+        )
+
     @property
     def busy(self) -> bool:
         """Whether something is being fetched or computed."""
-        futures = [future for work in self._works.values() for future in (work.package, work.claim)]
+        futures = [future for work in self._works.values() for future in (work.prepared, work.claim)]
         return any(future is not None and not future.done() for future in futures)
 
     def close(self) -> None:
         """Stop after the current step and wait for that. What is done is on disk."""
         self._stop.set()
-        self._worker.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._runner, self._known):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._strangers.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------ inside
 
-    def _package(self, job: Job) -> Package | None:
-        work = self._works.setdefault(job.id, _Work())
+    def _left_s(self, terms: Terms, effort: Effort) -> float:
+        done = _Checkpoints(self._database, terms).last
+        return effort.train_s(terms) * (1 - done / terms.steps)
+
+    def _prepared(self, job: Job, ours: bool = False) -> _Prepared | None:
+        work = self._works.get(job.id)
+        if work is None or (work.job.program, work.job.program_file) != (job.program, job.program_file):
+            self.forget(job.id)
+            work = self._works[job.id] = _Work(job)
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
-        if work.package is None:
-            work.package = self._worker.submit(
-                load, self._fetcher, job.program, job.program_file, [job.uri], self._max_memory
-            )
-        if not work.package.done():
+        if work.prepared is None:
+            known = ours or _Checkpoints(self._database, job.program).last > 0
+            pool = self._known if known else self._strangers
+            work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
+        prepared = self._result(work, work.prepared)
+        if prepared is None and work.prepared.done():
+            work.prepared = None
+        return prepared
+
+    def _result(self, work: _Work, future: Future[T]) -> T | None:
+        """What came out, if anything did; says whether the job is refused for it, or tried again."""
+        if not future.done():
             return None
-        try:
-            return work.package.result()
-        except Unavailable as error:
-            _log.warning("job.unavailable", job=job.id, reason=str(error))
-            work.package, work.retry_at = None, time.monotonic() + RETRY_S
-        except AssayError as error:
-            _log.error("job.refused", job=job.id, reason=str(error))
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, InvalidInput) or (
+            isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
+        ):
+            _log.error("job.refused", job=work.job.id, reason=str(error))
             work.refused = str(error)
+            return None
+        longest = MAX_RETRY_S[isinstance(error, Unavailable)]
+        work.retry_at = time.monotonic() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
+        work.failures += 1
+        if isinstance(error, Interrupted):
+            _log.info("train.interrupted", job=work.job.id, reason=str(error))
+        elif isinstance(error, Unavailable):
+            _log.warning("job.unavailable", job=work.job.id, reason=str(error))
+        else:
+            _log.error(
+                "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
+            )
         return None
 
-    def _train(self, job_id: int, work: _Work, package: Package) -> Claim:
-        checkpoints = _Checkpoints(self._database, job_id)
-        done = max(self._database.checkpoints(job_id), default=0)
-        _log.info("train.start", job=job_id, after=done, of=package.terms.steps)
+    def _prepare(self, job: Job, limit_s: float) -> _Prepared:
+        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
+        with self._trial:
+            return _Prepared(
+                package, measure(package, self._backend, limit_s=limit_s, stop=self._stop.is_set)
+            )
+
+    def _train(self, work: _Work, package: Package) -> Claim:
+        checkpoints = _Checkpoints(self._database, package.terms)
+        _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
         replay = Replay(
             package,
             self._backend,
@@ -162,13 +253,14 @@ class Workshop:
             nonlocal told
             if step == package.terms.steps or time.monotonic() - told >= PROGRESS_S:
                 told = time.monotonic()
-                _log.info("train.progress", job=job_id, step=step, of=package.terms.steps)
+                _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
 
-        try:
-            claim = replay.train(progress, self._stop.is_set)
-        except Interrupted as stopped:
-            _log.info("train.interrupted", job=job_id, reason=str(stopped))
-            raise
+        claim = replay.train(progress, self._stop.is_set)
         work.replay = replay
-        _log.info("train.done", job=job_id, root=claim.root.hex())
+        _log.info("train.done", job=work.job.id, root=claim.root.hex())
         return claim
+
+
+def _runs(work: _Work) -> bool:
+    """Whether its run was begun and is not done."""
+    return work.claim is not None and not work.claim.done()

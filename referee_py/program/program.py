@@ -18,7 +18,7 @@ from repops.opset import OPSET_VERSION, Dtype
 from ..commit import HASH_BYTES, Tag, Tree, digest, tensor_hash
 from ..commit.tensor import Array
 from ..errors import HashMismatch, InvalidEncoding, UnknownVersion
-from .structure import Structure, TensorType
+from .structure import Kind, Operand, Structure, TensorType
 
 FORMAT = 1
 MAX_FILE_BYTES = 256 << 20
@@ -116,6 +116,17 @@ class Program:
 
     def initial_path(self, slot: int) -> list[bytes]:
         return self.initial_tree.path(slot)
+
+    def type_of(self, operand: Operand) -> TensorType:
+        """Dtype and shape of what an operand of a validated program stands for."""
+        match operand.kind:
+            case Kind.NODE:
+                return self.nodes[operand.index].outputs[operand.output]
+            case Kind.SLOT:
+                return self.initial[operand.index].type
+            case Kind.CONSTANT:
+                return self.constants[operand.index].type
+        return TensorType(Dtype.I64, ())
 
     def check_tensors(self, constants: Sequence[Array], initial: Sequence[Array]) -> None:
         """Raises HashMismatch unless these are exactly the program's tensors."""

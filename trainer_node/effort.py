@@ -1,0 +1,84 @@
+"""What a job costs in time, measured on its first step before anything is promised.
+
+SAFETY: a trainer who joins stakes on being done before training ends, and on answering in a dispute before its clock
+runs out. A client may post a program whose step takes an hour, or strides that make every refinement a second training.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from referee_py.errors import InvalidProgram, Unavailable
+from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
+from referee_py.program import Terms
+
+from .package import Package
+
+MARGIN = 2.0
+"""The machine may be busier later than it was when we measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Seconds of one step, and of one that is committed to."""
+
+    step_s: float
+    commit_s: float
+
+    def train_s(self, terms: Terms) -> float:
+        """Of the whole run, committed at the first stride."""
+        checkpoints = -(-terms.steps // terms.strides[0])
+        return terms.steps * self.step_s + checkpoints * self._extra_s
+
+    def dispute_s(self, terms: Terms) -> float:
+        """Of computing in one dispute: each refinement replays up to a first stride and commits to its leaves."""
+        strides = [min(stride, terms.steps) for stride in terms.strides]
+        leaves = sum(-(-coarse // fine) for coarse, fine in itertools.pairwise(strides))
+        # One replay a refinement; then the disputed step, and the one before it, whose records may be evidence.
+        return (len(strides) + 1) * strides[0] * self.step_s + leaves * self._extra_s + 2 * self.commit_s
+
+    @property
+    def _extra_s(self) -> float:
+        return max(self.commit_s - self.step_s, 0.0)
+
+
+def measure(
+    package: Package,
+    backend: Backend,
+    *,
+    limit_s: float,
+    stop: Callable[[], bool] = bool,
+    clock: Callable[[], float] = time.monotonic,
+) -> Effort:
+    """Run the first step twice. Raises InvalidProgram if it takes more than ``limit_s`` seconds, Unavailable if told to
+    stop, HashMismatch if the tensors are not the program's."""
+    terms = package.terms
+    run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
+    hook = _Limit(clock() + limit_s, stop, clock)
+    trial = Interpreter(package.program, package.constants, backend, hook)
+    instants = [clock()]
+    for commit in (False, True):
+        trial.step(run.initial(), commit)
+        instants.append(clock())
+    return Effort(instants[1] - instants[0], instants[2] - instants[1])
+
+
+class _Limit(NodeHook):
+    """Ends a trial that takes too long, between two operators."""
+
+    def __init__(self, until: float, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self._until = until
+        self._stop = stop
+        self._clock = clock
+
+    def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
+        if self._stop():
+            raise Unavailable("told to stop before the first step was measured")
+        if self._clock() > self._until:
+            raise InvalidProgram(
+                f"the first step is only at node {at.node} when its time is over; leave the job to faster machines"
+            )
+        return outputs
