@@ -1,0 +1,130 @@
+"""A tiny job without a chain: a client who serves it, and what a node needs to work at it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import repops
+
+from referee_py.execute import Run
+from referee_py.program import Program, Terms
+from tests.referee_py.program import tiny
+from trainer_node.chain import Job, JobPhase
+from trainer_node.db import Database
+from trainer_node.fetch import Fetcher
+from trainer_node.package import Package
+from trainer_node.replay import Checkpoint
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+from trainer_node.workshop import Workshop
+
+PROGRAM = tiny.program()
+STRIDES = (4, 2, 1)
+TERMS = Terms.of(PROGRAM, tiny.STEPS, STRIDES)
+REFEREE = "0x" + "ee" * 20
+ENOUGH = 1 << 30
+
+
+def honest_run() -> Run:
+    return Run(PROGRAM, *tiny.tensors(), tiny.STEPS, STRIDES, repops.backend("cpu"))
+
+
+def tiny_package() -> Package:
+    constants, initial = tiny.tensors()
+    return Package(TERMS, PROGRAM, tuple(constants), tuple(initial))
+
+
+def put_package(store: Store, program: Program = PROGRAM) -> bytes:
+    """Offer the tiny job's tensors and that program file; returns the file's hash."""
+    for arrays in tiny.tensors():
+        for array in arrays:
+            store.put_tensor(array)
+    return store.put_blob(program.to_bytes())
+
+
+def job(number: int = 1, **changes: Any) -> Job:
+    """A job about the tiny program, in training."""
+    values: dict[str, Any] = {
+        "id": number,
+        "phase": JobPhase.TRAINING,
+        "program": TERMS,
+        "program_file": PROGRAM.file_hash(),
+        "uri": "http://127.0.0.1:9",
+        "referee": REFEREE,
+        "slots": 1,
+        "stake": 1,
+        "train_period": 1000,
+        "reveal_period": 1000,
+        "challenge_period": 1000,
+        "clock": 1000,
+        "verdict_period": 1000,
+        "threshold": 1,
+        "verifiers": (),
+        "client": "0x" + "cc" * 20,
+        "posted": 0,
+        "reward": 1,
+        "commit_end": 1000,
+        "reveal_end": 2000,
+        "challenge_end": 3000,
+        "commitments": 0,
+        "reveals": 0,
+        "open_matches": 0,
+        "waiting": None,
+        "accepted_root": bytes(32),
+        "accepted_last": bytes(32),
+        "trainers": (),
+        "claims": (),
+        "groups": (),
+    }
+    return Job(**{**values, **changes})
+
+
+@dataclass
+class Remembered:
+    """Checkpoints of a run, in memory."""
+
+    found: list[Checkpoint] = field(default_factory=list)
+
+    def all(self) -> Sequence[Checkpoint]:
+        return self.found
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        self.found.append(checkpoint)
+
+
+@contextlib.contextmanager
+def serving(folder: Path, program: Program = PROGRAM) -> Iterator[str]:
+    """A client's server with the tiny job."""
+    store = Store(folder, sync=False)
+    put_package(store, program)
+    with ArtifactServer(store) as server:
+        yield server.uri
+
+
+@contextlib.contextmanager
+def workshop(
+    folder: Path, database: Database, *, backend: Any = None, max_memory: int = ENOUGH, **options: Any
+) -> Iterator[Workshop]:
+    """A node's workshop on that folder; opened again with the same, it is the node after a restart."""
+    fetcher = Fetcher(Store(folder, sync=False), timeout_s=1.0, attempts=1)
+    made = Workshop(fetcher, database, backend or repops.backend("cpu"), max_memory=max_memory, **options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def until(question: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Ask until the answer is true; returns it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

@@ -1,0 +1,127 @@
+"""Many jobs, bad jobs and an endpoint that fails: ours are looked at, every round and first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from referee_py.errors import InvalidInput
+from trainer_node.chain import Job
+from trainer_node.db import Database
+from trainer_node.docket import Docket, Rounds
+from trainer_node.errors import RpcCorrupt, RpcUnavailable
+
+from .desk import job
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "node.sqlite3")
+    yield database
+    database.close()
+
+
+class Chain:
+    """A snapshot of ``count`` jobs; ``broken`` ones cannot be read. ``down``: it answers nothing."""
+
+    def __init__(self, count: int, broken: dict[int, Exception] | None = None, *, down: bool = False) -> None:
+        self.count = count
+        self.broken = broken or {}
+        self.down = down
+        self.probes = 0
+
+    def job_count(self) -> int:
+        return self.count
+
+    def job(self, number: int) -> Job:
+        if self.down:
+            raise RpcUnavailable("no answer")
+        if number in self.broken:
+            raise self.broken[number]
+        return job(number)
+
+    def still_canonical(self) -> bool:
+        self.probes += 1
+        if self.down:
+            raise RpcUnavailable("no answer")
+        return True
+
+
+def go(rounds: Rounds, chain: Any, attend: Callable[[Job], bool] = lambda _: False) -> list[int]:
+    """One round; the jobs that were attended to."""
+    seen: list[int] = []
+
+    def attended(found: Job) -> bool:
+        seen.append(found.id)
+        return attend(found)
+
+    rounds.go(chain, attended)
+    return seen
+
+
+def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> None:
+    rounds = Rounds(Docket(database, per_round=3), {})
+    ours = {7, 9}
+    chain = Chain(10)
+    seen = [go(rounds, chain, lambda found: found.id in ours) for _ in range(8)]
+    assert seen[:3] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert all(round_[:2] == [7, 9] and len(round_) <= 5 for round_ in seen[3:])
+    assert {number for round_ in seen[3:7] for number in round_} == set(range(1, 11))
+
+
+def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(database: Database) -> None:
+    rounds = Rounds(Docket(database), {})
+    docket = Docket(database)
+    docket.mark(5000, True)
+    assert len(go(Rounds(docket, {}), Chain(10_000))) < 100
+    assert len(go(rounds, Chain(10_000))) < 100
+
+
+def test_a_restart_knows_ours_at_once(database: Database) -> None:
+    docket = Docket(database, per_round=1)
+    docket.mark(8, True)
+    docket.mark(5, True)
+    docket.mark(5, False)
+    assert Docket(database, per_round=1).due(10) == [8, 1]
+
+
+def test_a_job_that_is_gone_after_a_reorganisation_is_not_asked_for(database: Database) -> None:
+    docket = Docket(database)
+    docket.mark(3, True)
+    assert docket.due(2) == [1, 2]
+    assert docket.due(0) == []
+
+
+def test_no_job_keeps_us_from_the_next(database: Database) -> None:
+    problems: dict[str, str] = {}
+    rounds = Rounds(Docket(database), problems)
+    broken: dict[int, Exception] = {
+        1: InvalidInput("odd"),
+        2: ZeroDivisionError("bug"),
+        3: RpcCorrupt("nonsense"),
+        4: RpcCorrupt("nonsense"),
+        5: RpcUnavailable("too large"),
+        6: RpcCorrupt("nonsense"),
+    }
+    chain = Chain(8, broken)
+
+    def attend(found: Job) -> bool:
+        if found.id == 7:
+            raise KeyError("bug in what we do with it")
+        return True
+
+    assert go(rounds, chain, attend) == [7, 8]
+    assert set(problems) == {f"job {number}" for number in range(1, 8)}
+    assert chain.probes == 1, "after some failures the chain itself is asked for"
+
+    chain.broken = {}
+    assert go(rounds, chain) == [8, 1, 2, 3, 4, 5, 6, 7], "ours first"
+    assert not problems
+
+
+def test_an_outage_ends_the_round_soon(database: Database) -> None:
+    with pytest.raises(RpcUnavailable):
+        go(Rounds(Docket(database), {}), Chain(1000, down=True))

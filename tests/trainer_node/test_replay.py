@@ -1,0 +1,84 @@
+"""A run that is stopped, loses files or is asked about any part of itself is still the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import repops
+
+from referee_py.commit import tensor_hash
+from trainer_node.artifacts import Kind, Name
+from trainer_node.replay import Interrupted, Replay
+from trainer_node.store import Store
+
+from .desk import STRIDES, TERMS, Remembered, honest_run, tiny_package
+
+N = TERMS.steps
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path, sync=False)
+
+
+def replay(store: Store, checkpoints: Remembered) -> Replay:
+    return Replay(tiny_package(), repops.backend("cpu"), store, checkpoints)
+
+
+def test_the_claim_is_the_honest_one_and_its_tree_is_served(store: Store) -> None:
+    claim = replay(store, Remembered()).train()
+    interval = honest_run().commit_run()
+    assert claim == interval.claim()
+    assert store.has(Name(Kind.TREE, claim.root, interval.tree.tag, len(interval.checkpoints)))
+
+
+@pytest.mark.parametrize("stop_after", range(1, N))
+def test_stopped_after_any_step_it_goes_on_to_the_identical_claim(store: Store, stop_after: int) -> None:
+    checkpoints = Remembered()
+    steps: list[int] = []
+    with pytest.raises(Interrupted):
+        replay(store, checkpoints).train(steps.append, lambda: steps[-1] == stop_after)
+    assert [known.step for known in checkpoints.found] == [s for s in (4, 8, 12) if s <= stop_after]
+
+    steps.clear()
+    assert replay(store, checkpoints).train(steps.append) == honest_run().commit_run().claim()
+    assert steps[0] == 4 * (stop_after // 4) + 1, "it must go on from the last checkpoint"
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_what_was_lost_from_the_disk_is_computed_again(store: Store, lost: int) -> None:
+    checkpoints = Remembered()
+    claim = replay(store, checkpoints).train()
+    for known in checkpoints.found[-lost:]:
+        for slot in known.slots:
+            store.forget(Name(Kind.TENSOR, slot))
+    again = replay(store, Remembered(list(checkpoints.found)))
+    assert again.step_tree(N).root == claim.last, "a dispute restores an older state"
+    assert again.train() == claim
+
+
+def test_every_part_of_the_run_can_be_looked_at(store: Store) -> None:
+    run = honest_run()
+    roots = run.commit_interval(run.initial(), N, 1).checkpoints
+    mine = replay(store, Remembered())
+    mine.train()
+    for step in (N, 1, 7, 6, 7):
+        assert mine.step_tree(step).root == roots[step - 1]
+    assert list(mine.run_tree(1, 4, 8).leaves) == [roots[5], roots[7]]
+    assert list(mine.run_tree(2, 6, 8).leaves) == [roots[6], roots[7]]
+    assert mine.terms.strides == STRIDES
+
+
+def test_what_a_verifier_needs_is_published(store: Store) -> None:
+    mine = replay(store, Remembered())
+    mine.train()
+    step, node = 7, 8
+    mine.publish(step, node)
+    record = mine.record(step, node)
+    assert store.get_record(record.hash()) == record
+    assert [tensor_hash(store.get_tensor(tensor)) for tensor in record.inputs] == list(record.inputs)
+
+    store.forget(Name(Kind.TENSOR, record.inputs[0]))
+    mine.publish(step, node)
+    assert not store.has(Name(Kind.TENSOR, record.inputs[0])), "a round costs nothing after the first"
