@@ -1,0 +1,41 @@
+"""What a dispute costs: from the demonstration with every lie, and from the contracts' own gas snapshots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from trainer_node.demo import Scenario, play
+from trainer_node.faults import Fault
+
+from .report import ROOT, Table
+
+SNAPSHOTS = ROOT / "tests/contracts/snapshots"
+STEPS = 300
+
+
+def measure(folder: Path) -> Table:
+    """Plays every lie on a local chain. Raises RuntimeError if a dispute ends as it must not."""
+    columns = ["lie", "decided by", "step", "operator", "transactions", "gas", "seconds, job and all"]
+    table = Table("disputes", columns)
+    for lie in Fault:
+        if lie is Fault.NONE:
+            continue
+        result = play(Scenario.TRAINERS, lie, STEPS, folder)
+        if not result.just:
+            raise RuntimeError(f"the dispute about {lie} ended as it must not; see {folder}")
+        for match in result.disputes:
+            operator = "" if match.operator is None else str(match.operator)
+            reason = match.reason.name.lower().replace("_", " ")
+            numbers = (str(match.step), operator, str(match.transactions), f"{match.gas:,}")
+            table.add(lie, reason, *numbers, f"{result.seconds:.0f}")
+    return table
+
+
+def moves() -> Table:
+    """Gas of each move, as tests/contracts/Gas.t.sol has recorded it."""
+    table = Table("gas", ["move", "contract", "gas"])
+    for contract, file in (("Referee", "match.json"), ("Jobs", "jobs.json")):
+        for move, gas in json.loads((SNAPSHOTS / file).read_text()).items():
+            table.add(move, contract, f"{int(gas):,}")
+    return table

@@ -1,0 +1,128 @@
+"""Tables for the terminal and for docs/benchmarks.md, and the plot."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from repops import cpu
+from repops.library import ISA_NAMES
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/benchmarks.md"
+PLOT = ROOT / "docs/benchmarks.png"
+RATIO = "torch / ours"
+"""The columns that are drawn."""
+
+
+@dataclass
+class Table:
+    """Rows of words, the first column left-aligned. ``name`` is the section of the page; words may hold **bold**."""
+
+    name: str
+    columns: Sequence[str]
+    rows: list[list[str]] = field(default_factory=list)
+    note: str = ""
+    """Under the table: where and when."""
+
+    def add(self, *words: str) -> None:
+        self.rows.append(list(words))
+
+
+def factor(value: float) -> str:
+    """Torch's time over ours: bold if ours is slower, to two digits."""
+    text = f"{value:.2f}"
+    return f"**{text}**" if float(text) < 1 else text
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds with three significant digits."""
+    value = seconds * 1e3
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
+def machine() -> str:
+    """The processor, its cores, and the versions that matter."""
+    import torch
+
+    names = re.findall(r"^model name\s*: (.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    virtual = (
+        " (virtual machine)" if re.search(r"^flags.*\bhypervisor\b", _read("/proc/cpuinfo"), re.M) else ""
+    )
+    cores = len(os.sched_getaffinity(0))
+    return (
+        f"{names[0] if names else platform.processor()}{virtual}, {cores} cores, {ISA_NAMES[cpu._isa]} kernels; "
+        f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()}), Python {platform.python_version()}"
+    )
+
+
+def load() -> str:
+    return f"load average at the end {os.getloadavg()[0]:.1f}"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def show(table: Table, console: Console) -> None:
+    rich = RichTable(box=box.SIMPLE_HEAD, title=table.name, title_justify="left", caption=table.note)
+    for number, column in enumerate(table.columns):
+        rich.add_column(column, justify="right" if number else "left", no_wrap=True)
+    for row in table.rows:
+        rich.add_row(*(re.sub(r"\*\*(.*)\*\*", r"[bold red]\1[/bold red]", word) for word in row))
+    console.print(rich)
+
+
+def markdown(table: Table) -> str:
+    lines = ["| " + " | ".join(table.columns) + " |"]
+    lines.append("|---" + "|---:" * (len(table.columns) - 1) + "|")
+    lines += ["| " + " | ".join(row) + " |" for row in table.rows]
+    return "\n".join([*lines, "", table.note]).rstrip() + "\n"
+
+
+def write(table: Table, page: Path = PAGE) -> None:
+    """Put the table between its markers in the page. Raises ValueError if they are not there."""
+    begin, end = f"<!-- {table.name} -->\n", f"<!-- /{table.name} -->"
+    text = page.read_text()
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"{page} must hold {begin.strip()} and {end} once each")
+    before, rest = text.split(begin)
+    page.write_text(before + begin + markdown(table) + end + rest.split(end)[1])
+
+
+def plot(table: Table, path: Path = PLOT) -> None:
+    """Bars of torch's time over ours; a bar to the right of 1 is an operator in which we are faster."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    columns = [number for number, column in enumerate(table.columns) if column == RATIO]
+    figure, axes = pyplot.subplots(figsize=(8, 0.27 * len(table.rows) + 1))
+    height = 0.8 / len(columns)
+    for place, number in enumerate(columns):
+        factors = [float(row[number].strip("*")) for row in table.rows]
+        label = table.columns[number - 2].split(":")[0]
+        places = [row + place * height for row in range(len(factors))]
+        axes.barh(places, [factor - 1 for factor in factors], height, left=1, label=label)
+    axes.set_yticks([row + 0.4 - height / 2 for row in range(len(table.rows))])
+    axes.set_yticklabels([row[0] for row in table.rows], fontsize=7)
+    axes.set_ylim(len(table.rows), -height)
+    axes.set_xscale("log", base=2)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("torch's time / ours (right of 1: ours is faster)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)

@@ -1,0 +1,54 @@
+"""Timing on a machine that does other things too.
+
+Functions take turns, so that all meet the same weather. A turn is the fastest of a few bursts, since a neighbour can
+only add time; what counts is the median over turns.
+
+NOTE: OpenMP's threads wait for more work by spinning. So each turn begins with a pause, in which the threads of the
+function before it go to sleep, and with a call that is not timed, which wakes those of its own.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+BURST_S = 0.003
+BURSTS = 5
+PAUSE_S = 0.003
+WARM_UP = 3
+
+Work = Callable[[], object]
+
+
+def _burst(work: Work, calls: int) -> float:
+    """Seconds a call."""
+    began = time.perf_counter()
+    for _ in range(calls):
+        work()
+    return (time.perf_counter() - began) / calls
+
+
+def _turn(work: Work, calls: int) -> float:
+    time.sleep(PAUSE_S)
+    work()
+    return min(_burst(work, calls) for _ in range(BURSTS))
+
+
+def take_turns(works: Sequence[Work], turns: int) -> list[list[float]]:
+    """Seconds a call of each, by turn. A burst lasts about 3 ms, or one call."""
+    calls = [max(1, round(BURST_S / min(_burst(work, 1) for _ in range(WARM_UP)))) for work in works]
+    times: list[list[float]] = [[] for _ in works]
+    for _ in range(turns):
+        for found, work, count in zip(times, works, calls, strict=True):
+            found.append(_turn(work, count))
+    return times
+
+
+def medians(times: Sequence[Sequence[float]]) -> list[float]:
+    return [statistics.median(found) for found in times]
+
+
+def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    """The median over turns."""
+    return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))

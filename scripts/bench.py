@@ -1,0 +1,70 @@
+"""Measure this machine: `make bench`, or `make bench ARGS="kernels steps --write"`.
+
+Prints tables; --write also puts them into docs/benchmarks.md, between the markers of each section, and draws
+docs/benchmarks.png from the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import commitments, disputes, kernels, report, steps
+
+ROOT = Path(__file__).resolve().parent.parent
+SECTIONS = ("kernels", "steps", "commitments", "disputes", "gas")
+WIDTH = 130  # a table that is cut tells nothing
+DEFAULT = ("kernels", "steps", "commitments", "gas")
+
+
+def _measure(section: str, turns: int) -> report.Table:
+    match section:
+        case "kernels":
+            return kernels.measure(turns)
+        case "steps":
+            return steps.measure(turns)
+        case "commitments":
+            return commitments.measure(turns)
+        case "disputes":
+            return disputes.measure(ROOT / ".build/bench")
+    return disputes.moves()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "sections",
+        nargs="*",
+        metavar="section",
+        help=f"{', '.join(SECTIONS)}; without any: {', '.join(DEFAULT)}",
+    )
+    parser.add_argument(
+        "--turns", type=int, default=9, help="how often each is measured; the median counts (9)"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="also write docs/benchmarks.md and docs/benchmarks.png"
+    )
+    given = parser.parse_args()
+    unknown = set(given.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    console.print(report.machine(), soft_wrap=True)
+    for section in given.sections or DEFAULT:
+        table = _measure(section, given.turns)
+        if section != "gas":
+            table.note = f"{report.machine()}; {report.load()}."
+        report.show(table, console)
+        if given.write:
+            report.write(table)
+            if section == "kernels":
+                report.plot(table)
+
+
+if __name__ == "__main__":
+    main()
