@@ -1,0 +1,108 @@
+"""Whatever book or rules refuse has a name and changes nothing. The contracts' twin: tests/contracts/Unchanged.t.sol."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from referee_py.errors import InvalidProof
+from referee_py.game import refusals
+from referee_py.game.refusals import Refusal
+from referee_py.game.state import Reveal
+
+from .test_book import STAKE, Story, claim, who
+
+SALT = bytes(32)
+
+
+def refused(story: Story, name: str, act: Callable[[], object]) -> None:
+    """The act is refused by that name, and the whole book is as it was."""
+    before = copy.deepcopy(story.book.__dict__)
+    with pytest.raises((Refusal, InvalidProof)) as caught:
+        act()
+    assert type(caught.value).__name__ == name
+    assert str(caught.value)
+    assert story.book.__dict__ == before
+
+
+def test_insufficient_stake_expect_no_slot_and_no_claim() -> None:
+    story = Story()
+    refused(story, "WrongStake", lambda: story.book.join(story.id, who(1), STAKE - 1, story.now))
+    story.trained("a", "a")
+    refused(
+        story,
+        "WrongStake",
+        lambda: story.book.challenge(story.id, claim("b"), who(3), STAKE - 1, story.now),
+    )
+    story.challenged(3, "b")
+    assert len(story.job.claims) == 3
+
+
+def test_double_claim_expect_refused() -> None:
+    story = Story().trained("a", "a")
+    again = [
+        ("AlreadyClaimed", 1, "b"),
+        ("RootClaimed", 3, "a"),
+    ]
+    for name, number, run in again:
+        refused(
+            story,
+            name,
+            lambda number=number, run=run: story.book.challenge(  # type: ignore[misc]
+                story.id, claim(run), who(number), STAKE, story.now
+            ),
+        )
+    story.challenged(3, "b")
+    refused(
+        story,
+        "AlreadyClaimed",
+        lambda: story.book.challenge(story.id, claim("c"), who(3), STAKE, story.now),
+    )
+
+
+def test_late_moves_expect_refused() -> None:
+    story = Story().trained("a", "a")
+    join = lambda: story.book.join(story.id, who(5), STAKE, story.now)  # noqa: E731
+    reveal = lambda: story.book.reveal(story.id, claim("a"), SALT, who(1), story.now)  # noqa: E731
+    refused(story, "WrongPhase", join)
+    refused(story, "WrongPhase", reveal)
+    story.now = story.job.challenge_end
+    challenge = lambda: story.book.challenge(story.id, claim("b"), who(5), STAKE, story.now)  # noqa: E731
+    refused(story, "WrongPhase", challenge)
+    story.now -= 1
+    challenge()
+
+
+def test_late_move_of_a_match_expect_refused() -> None:
+    story = Story().trained("a", "b")
+    tree = [bytes([ord("a")]) * 32] * 4
+    move = Reveal(0, tuple(tree))
+    deadline = story.now + story.terms.clock
+    refused(story, "Late", lambda: story.book.play(1, [move], who(1), deadline + 1))
+    story.book.play(1, [move], who(1), deadline)
+    assert story.book.matches[1].state.posted == 1
+
+
+def test_wrong_proof_expect_no_claim() -> None:
+    story = Story().trained("a", "a")
+    right = claim("b")
+    wrong = (
+        replace(right, last=bytes(32)),
+        replace(right, last_path=right.last_path[:-1]),
+        replace(right, root=bytes(32)),
+    )
+    for shown in wrong:
+        before = copy.deepcopy(story.book.__dict__)
+        with pytest.raises((Refusal, InvalidProof)):
+            story.book.challenge(story.id, shown, who(3), STAKE, story.now)
+        assert story.book.__dict__ == before
+    story.book.challenge(story.id, right, who(3), STAKE, story.now)
+
+
+def test_every_refusal_has_a_name_of_the_contract() -> None:
+    names = {kind.__name__ for kind in Refusal.__subclasses__()}
+    assert {"WrongStake", "AlreadyClaimed", "RootClaimed", "WrongPhase", "Late", "NotSpokesman"} <= names
+    assert issubclass(refusals.Late, Refusal)
