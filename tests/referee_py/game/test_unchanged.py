@@ -1,4 +1,4 @@
-"""Whatever book or rules refuse has a name and changes nothing. The contracts' twin: tests/contracts/Unchanged.t.sol."""
+"""Whatever book or rules refuse has a name and changes nothing. In Solidity: tests/contracts/Unchanged.t.sol."""
 
 from __future__ import annotations
 
