@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from repops import tensors
 from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
 
 from referee_py.commit import (
@@ -45,11 +46,9 @@ MAX_TREE_LEAVES = 1 << 24
 """The limit on nodes of a program (protocol section 4); run trees of a level are far smaller."""
 
 NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {
-    Dtype.F32: np.dtype("<f4"),
-    Dtype.I64: np.dtype("<i8"),
-    Dtype.BOOL: np.dtype("?"),
+    code: dtype.newbyteorder("<") for code, dtype in tensors.NUMPY_DTYPE.items()
 }
-CANONICAL_NAN = 0x7FC00000
+"""Little-endian, as they are served."""
 
 Array = npt.NDArray[Any]
 
@@ -290,8 +289,8 @@ class _TensorCheck:
             raise Corrupt(f"{self._name} is of bools and has a byte that is neither 0 nor 1")
         if dtype is Dtype.F32:
             bits = np.frombuffer(data, "<u4")
-            if (bits[(bits & 0x7FFFFFFF) > 0x7F800000] != CANONICAL_NAN).any():
-                raise Corrupt(f"{self._name} has a NaN that is not 0x{CANONICAL_NAN:08X}")
+            if (bits[(bits & 0x7FFFFFFF) > 0x7F800000] != tensors.CANONICAL_NAN).any():
+                raise Corrupt(f"{self._name} has a NaN that is not 0x{tensors.CANONICAL_NAN:08X}")
         for start in range(0, len(data), LEAF_BYTES):
             self._fold.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
 

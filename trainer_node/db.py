@@ -28,7 +28,7 @@ from sqlalchemy.types import TypeDecorator
 
 from .errors import SchemaMismatch
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 HASH_BYTES = 32
 
 
@@ -106,8 +106,6 @@ class KnownJob(Base):
     __tablename__ = "jobs"
     job: Mapped[int] = mapped_column(Uint, primary_key=True)
     status: Mapped[str]
-    detail: Mapped[str] = mapped_column(default="{}")
-    seen: Mapped[str] = mapped_column(default=_now)
 
 
 class Checkpoint(Base):
@@ -158,22 +156,10 @@ class Database:
 
     # ------------------------------------------------------------------ jobs
 
-    def put_job(self, job: int, status: str, detail: dict[str, Any] | None = None) -> None:
-        """Remember a job, or what became of it. ``detail`` is kept as JSON; None leaves it as it is."""
+    def put_job(self, job: int, status: str) -> None:
+        """Remember what a job is to us."""
         with self.session() as session:
-            known = session.get(KnownJob, job)
-            if known is None:
-                session.add(KnownJob(job=job, status=status, detail=json.dumps(detail or {})))
-                return
-            known.status = status
-            if detail is not None:
-                known.detail = json.dumps(detail)
-
-    def get_job(self, job: int) -> tuple[str, dict[str, Any]] | None:
-        """Status and detail of a job, or None if it is not known."""
-        with self.session() as session:
-            known = session.get(KnownJob, job)
-            return (known.status, json.loads(known.detail)) if known else None
+            session.merge(KnownJob(job=job, status=status))
 
     def jobs(self, status: str | None = None) -> list[int]:
         """Known jobs, ascending; those of one status, if given."""
@@ -201,17 +187,6 @@ class Database:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
             known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
         return dict(sorted(known.items()))
-
-    def last_state(self, job: int, at_most: int | None = None) -> tuple[int, list[bytes]] | None:
-        """The latest known state (step, tensor hashes) of a job, not after step ``at_most``; None if there is none."""
-        with self.session() as session:
-            steps = [
-                step
-                for step in session.scalars(select(Checkpoint.step).where(Checkpoint.job == job))
-                if at_most is None or step <= at_most
-            ]
-            row = session.get(Checkpoint, (job, max(steps))) if steps else None
-            return (row.step, _split(row.state)) if row else None
 
     # ------------------------------------------------------------------ progress
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from repops.opset import MAX_RANK, Dtype
+from repops.tensors import DTYPE_CODE
+from repops.tensors import canonical as canonical_nans
 
 from ..errors import InvalidInput
 from .hashing import Tag, digest
@@ -20,18 +22,9 @@ LEAF_BYTES = 1024
 Array = npt.NDArray[Any]
 
 
-_OF_NUMPY = {
-    np.dtype(np.float32): Dtype.F32,
-    np.dtype(np.int64): Dtype.I64,
-    np.dtype(np.bool_): Dtype.BOOL,
-}
-
-_CANONICAL_NAN = np.uint32(0x7FC00000)
-
-
 def dtype_of(array: Array) -> Dtype:
     """The wire code of an array's dtype. Raises InvalidInput for any other dtype."""
-    code = _OF_NUMPY.get(array.dtype)
+    code = DTYPE_CODE.get(array.dtype)
     if code is None:
         raise InvalidInput(f"dtype {array.dtype} cannot be committed; use float32, int64 or bool")
     return code
@@ -42,12 +35,7 @@ def canonical(array: Array) -> Array:
     if sys.byteorder != "little":
         array = array.astype(array.dtype.newbyteorder("<"))
     array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes rank 0 into rank 1
-    if array.dtype == np.float32:
-        nan = np.isnan(array)
-        if nan.any():
-            array = array.copy()
-            array.view(np.uint32)[nan] = _CANONICAL_NAN
-    return array
+    return canonical_nans(array)
 
 
 def describe(dtype: Dtype, shape: tuple[int, ...]) -> bytes:

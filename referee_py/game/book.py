@@ -37,6 +37,10 @@ class JobPhase(IntEnum):
     UNCLAIMED = 6
     VOID = 7
 
+    @property
+    def ended(self) -> bool:
+        return self >= JobPhase.ACCEPTED
+
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:

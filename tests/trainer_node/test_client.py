@@ -10,6 +10,7 @@ from rich.console import Console
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
+from referee_py.game.book import commitment
 from referee_py.game.state import Descend, OpenRecord, Phase, Reason, Reveal, Timeout
 from referee_py.program import Terms
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, TransactionManager, connect
@@ -100,9 +101,9 @@ class Town:
         for person in self.people[1:3]:
             person.send(Call.of(jobs, "join", job, value=STAKE))
         for person, tree in zip(self.people[1:3], (RUN, LIED_RUN), strict=True):
-            snapshot = self.client.snapshot()
-            commitment = snapshot.commitment(job, person.address, tree.root, tree.leaves[-1], h(9))
-            person.send(Call.of(jobs, "commit", job, commitment))
+            where = (31337, str(jobs.address), job, person.address)
+            hashed = commitment(*where, tree.root, tree.leaves[-1], h(9))
+            person.send(Call.of(jobs, "commit", job, hashed))
         for person, tree, uri in zip(self.people[1:3], (RUN, LIED_RUN), uris, strict=True):
             text = uri if isinstance(uri, str) else "x" * len(uri)
             call = Call.of(jobs, "reveal", job, (tree.root, tree.leaves[-1], tree.path(3), text), h(9))

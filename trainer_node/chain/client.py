@@ -148,11 +148,6 @@ class Snapshot:
         """Wei that the address can withdraw."""
         return int(self._view(self._contracts.jobs, "credit", Web3.to_checksum_address(address)))
 
-    def commitment(self, job_id: int, sender: str, root: bytes, last: bytes, salt: bytes) -> bytes:
-        """What the sender would commit to, as the contract computes it."""
-        address = Web3.to_checksum_address(sender)
-        return bytes(self._view(self._contracts.jobs, "commitmentOf", job_id, address, root, last, salt))
-
     # ------------------------------------------------------------------ matches
 
     def match(self, job: Job, match_id: int) -> MatchInfo:

@@ -6,35 +6,17 @@ The ABI decoder has checked widths; what it cannot know is checked here: enumera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
+from referee_py.game.book import MAX_CLAIMS, JobPhase
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
 
 MAX_SLOTS = 16
-MAX_CLAIMS = 64
 MAX_STRIDES = 8
 MAX_VERIFIERS = 255
-
-
-class JobPhase(IntEnum):
-    """Where a job stands. The zero phase is no job."""
-
-    NONE = 0
-    TRAINING = 1
-    REVEAL = 2
-    CHALLENGE = 3
-    CLOSING = 4
-    ACCEPTED = 5
-    UNCLAIMED = 6
-    VOID = 7
-
-    @property
-    def ended(self) -> bool:
-        return self >= JobPhase.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
