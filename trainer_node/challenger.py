@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job
 from .config import Mode, Settings
-from .decide import Do, challenger_acts, disagreements, too_late
+from .decide import Do, challenger_acts, disagreements, too_late, too_risky
 from .faults import Fault
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -36,9 +36,13 @@ def challenger(node: Node, workshop: Workshop) -> Party:
     def in_time(job: Job, now: int) -> bool:
         """SAFETY: a run without an end would keep us from all other jobs."""
         ready_in_s = workshop.ready_in_s(job)
-        if ready_in_s is None:
-            return False
-        reason = too_late(job, ready_in_s, now)
+        return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now))
+
+    def acceptable(job: Job) -> bool:
+        return unless(job, too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake))
+
+    def unless(job: Job, reason: str | None) -> bool:
+        """Whether there is no reason against it; says it once if there is."""
         if reason is not None and (job.id, b"") not in told:
             told.add((job.id, b""))
             _log.warning("job.left_to_others", job=job.id, reason=reason)
@@ -54,7 +58,10 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         own = workshop.train(job, ours=ours)
         if own is not None:
             _report(job, own, told)
-        return challenger_acts(job, node.address, own, node.settings.mode), own
+        acts = challenger_acts(job, node.address, own, node.settings.mode)
+        if Do.CHALLENGE in acts and not acceptable(job):
+            acts.remove(Do.CHALLENGE)
+        return acts, own
 
     return Party(node, workshop, decide)
 

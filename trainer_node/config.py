@@ -116,6 +116,10 @@ class Settings(BaseSettings):
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    trusted_verifiers: tuple[str, ...] = ()
+    """Stake only where all others together cannot reach the threshold; if none is named, everybody is trusted."""
+    max_stake_eth: float = Field(0, ge=0)
+    """Stake no more than this on one job; 0 is no limit."""
     limits: Limits = Limits()
     fees: Fees = Fees()
 
@@ -134,6 +138,11 @@ class Settings(BaseSettings):
     @property
     def deployment_file(self) -> Path:
         return self.deployment or Path("deployments") / f"{self.chain_id}.json"
+
+    @property
+    def max_stake(self) -> int:
+        """The same in wei; 0 is no limit."""
+        return int(self.max_stake_eth * 10**18)
 
     @property
     def worker_threads(self) -> int:

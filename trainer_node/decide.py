@@ -8,6 +8,7 @@ Whether the contract agrees is for the contract to say: every act is simulated b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -68,6 +69,17 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     if dispute_s <= job.clock:
         return None
     return f"a dispute may take {dispute_s:.0f} s of our computing, its clock has {job.clock} s"
+
+
+def too_risky(job: Job, trusted: Sequence[str], max_stake: int) -> str | None:
+    """Why not to stake on a job: whoever names the verifiers of a disputed operator decides whose stake is lost."""
+    if max_stake and job.stake > max_stake:
+        return f"its stake is {job.stake} wei, max_stake_eth allows {max_stake}"
+    known = {address.lower() for address in trusted}
+    strangers = [address for address in job.verifiers if address.lower() not in known]
+    if trusted and len(strangers) >= job.threshold:
+        return f"{len(strangers)} verifiers are not in trusted_verifiers, and {job.threshold} decide"
+    return None
 
 
 def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> list[Do]:

@@ -11,7 +11,7 @@ from referee_py.execute import Claim as Result
 from referee_py.program import Terms
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
 from trainer_node.config import Mode
-from trainer_node.decide import NO_COMMITMENT, Do, challenger_acts, disagreements, trainer_acts
+from trainer_node.decide import NO_COMMITMENT, Do, challenger_acts, disagreements, too_risky, trainer_acts
 from trainer_node.salt import salt_of
 
 ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
@@ -114,6 +114,25 @@ DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1), DEAD.groups[1
 )
 def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list[Do]) -> None:
     assert challenger_acts(situation, ME, own, mode) == acts
+
+
+@pytest.mark.parametrize(
+    ("trusted", "threshold", "max_stake", "risky"),
+    [
+        ((), 1, 0, False),  # nobody is named: everybody is trusted
+        ((ME, OTHER), 1, 0, False),
+        ((ME.upper().replace("X", "x"),), 2, 0, False),  # the other one alone decides nothing
+        ((ME,), 1, 0, True),
+        (("0x" + "dd" * 20,), 2, 0, True),
+        ((), 1, 1, False),
+    ],
+)
+def test_a_stake_depends_on_who_may_decide_about_it(
+    trusted: tuple[str, ...], threshold: int, max_stake: int, risky: bool
+) -> None:
+    situation = job(JobPhase.TRAINING, verifiers=(ME, OTHER), threshold=threshold, stake=1)
+    assert (too_risky(situation, trusted, max_stake) is not None) == risky
+    assert too_risky(replace(situation, stake=2), trusted, 1) is not None
 
 
 def test_disagreement_needs_an_own_result() -> None:
