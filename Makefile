@@ -100,7 +100,7 @@ constraints: $(VENV) ## Resolve every Python dependency anew (torch stays at its
 	mv .venv/constraints.txt constraints.txt
 
 .PHONY: bench
-bench: setup ## Measure the kernels on this machine
+bench: setup ## Measure kernels, steps, commitments and disputes on this machine
 	$(BIN)/python scripts/bench.py $(ARGS)
 
 .PHONY: clean

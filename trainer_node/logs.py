@@ -21,7 +21,10 @@ def configure_logging(form: str = "console", level: str = "info") -> None:
         shared.append(structlog.processors.format_exc_info)
         renderer: Any = structlog.processors.JSONRenderer()
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        # SAFETY: a rich traceback would print local variables, keys among them.
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import repops
 import structlog
 
-from referee_py.errors import AssayError
 from referee_py.execute import Claim
 from referee_py.game.book import commitment
 
+from .acts import act
 from .chain import Call, Job, Snapshot
 from .decide import Do, seats
 from .docket import Docket, Rounds
@@ -23,7 +23,7 @@ from .errors import Reverted
 from .faults import Fault
 from .fetch import Fetcher
 from .opponent import PATIENCE_S, Opponents
-from .player import ACT_TIMEOUT_S, Player
+from .player import Player
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
@@ -59,6 +59,7 @@ class Party:
 
     def __init__(self, node: Node, workshop: Workshop, decide: Decide, *, silent: bool = False) -> None:
         self._client = node.client
+        self._metrics = node.metrics
         self._transactions = node.transactions
         self._workshop = workshop
         self._uri = node.public_uri
@@ -80,6 +81,7 @@ class Party:
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
         snapshot = self._client.snapshot()
+        self._metrics.block.set(snapshot.block.number)
         if self._transactions is not None and self._transactions.open():
             self._transactions.recover()  # what was not mined in the time an earlier round had for it
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
@@ -146,11 +148,4 @@ class Party:
 
     def _send(self, call: Call) -> None:
         assert self._transactions is not None
-        try:
-            receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
-            _log.info("act.done", act=call.action, gas=receipt.gas_used)
-        except Reverted as error:
-            # NOTE: somebody was faster, or the phase has ended; the next look at the chain decides anew.
-            _log.info("act.refused", act=call.action, reason=str(error))
-        except AssayError as error:
-            _log.warning("act.failed", act=call.action, reason=str(error))
+        act(self._transactions, call)

@@ -10,14 +10,12 @@ from referee_py.game.solver import plan
 from referee_py.game.state import Phase
 from referee_py.game.view import ChainLog, LoggedView
 
+from .acts import ACT_TIMEOUT_S
 from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat
 from .errors import RpcCorrupt
 from .opponent import Opponents
 from .replay import Replay
-
-ACT_TIMEOUT_S = 60.0
-"""How long a round waits for a block; the outbox goes on with the rest."""
 
 _log = structlog.get_logger(__name__)
 

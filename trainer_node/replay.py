@@ -97,6 +97,8 @@ class Replay:
             if trace is not None:
                 slots = tuple(self._store.put_tensor(array) for array in state.arrays)
                 self._checkpoints.add(Checkpoint(state.step, trace.root, slots))
+                if state.step == self.terms.steps:
+                    self._publish_result(trace)
             on_step(state.step)
             if stop():
                 raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
@@ -175,6 +177,12 @@ class Replay:
             self._store.put_tree(trace.tree)
             self._traces[step] = trace
         return self._traces[step]
+
+    def _publish_result(self, trace: StepTrace) -> None:
+        """Offer what opens ``C_n``: its tree, and the records of the nodes that give the slots."""
+        self._store.put_tree(trace.tree)
+        for node in {source.node for source in self.program.slots}:
+            self._store.put_record(trace.records[node])
 
     def _resume(self) -> tuple[list[Checkpoint], State]:
         """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""

@@ -10,14 +10,14 @@ import structlog
 from referee_py.adjudication import adjudicate
 from referee_py.attestation import Verdict, sign
 from referee_py.commit import Record
-from referee_py.errors import AssayError, HashMismatch, InvalidInput, Unavailable
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.game.state import Phase
 
+from .acts import act
 from .artifacts import Kind, Name
 from .chain import Call, Job, MatchInfo, Snapshot
 from .config import Settings
 from .docket import Docket, Rounds
-from .errors import Reverted
 from .package import MAX_HEADER_BYTES, check_operator, load_program
 from .service import Node, Service, open_node
 
@@ -51,9 +51,13 @@ class Verifier:
         self._refused: set[int] = set()
 
     def tick(self) -> None:
-        """Look once and sign what is due."""
+        """Look once, sign what is due, and draw what was earned."""
         snapshot = self._node.client.snapshot()
+        self._node.metrics.block.set(snapshot.block.number)
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
+        transactions = self._node.transactions
+        if transactions is not None and snapshot.credit(transactions.address):
+            act(transactions, Call.of(self._node.client.contracts.jobs, "withdraw"))
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Sign what is due in a job. Whether it has matches that may need us."""
@@ -97,12 +101,7 @@ class Verifier:
             verdict, client.deployment.chain_id, client.deployment.referee, bytes(transactions.account.key)
         )
         _log.info("verdict.signed", match=match.id, record=record.hash().hex())
-        try:
-            transactions.send(Call.of(client.contracts.referee, "attest", match.id, record.hash(), signature))
-        except Reverted as error:
-            _log.info("verdict.not_needed", match=match.id, reason=str(error))
-        except AssayError as error:
-            _log.warning("verdict.failed", match=match.id, reason=str(error))
+        act(transactions, Call.of(client.contracts.referee, "attest", match.id, record.hash(), signature))
 
     def _judgement(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> Record | None:
         """The right record, if it is found in time; None if it is not, or not to be had."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 
 ISA_NAMES = ("portable", "avx2", "avx512")
@@ -14,6 +15,9 @@ class LibraryError(Exception):
 
 def _load() -> ctypes.CDLL:
     path = Path(__file__).parent / "librepops.so"
+    # NOTE: read by the OpenMP runtime when it is loaded. By default its threads spin while they wait, which slows
+    # everything on a busy machine: two nodes side by side took five times as long for a small step.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:

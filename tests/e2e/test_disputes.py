@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 import repops
+from safetensors.numpy import load_file
 
+from referee_py.errors import InvalidInput
 from referee_py.execute import Run
 from referee_py.game.state import Reason
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.faults import EXPECTED, Fault
+from trainer_node.fetch import Fetcher
+from trainer_node.result import fetch_result, save_result
+from trainer_node.store import Store
 
 from .arena import REWARD, STAKE, Arena, Outcome
 
@@ -111,3 +116,32 @@ def test_withheld_trees_are_walked_on_chain(
         else:
             expect_justice(arena, outcome, bundle)
             assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-1")})]
+
+
+def test_the_client_gets_what_was_accepted(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, Fault.STALE_WEIGHTS]) as arena:
+        outcome = arena.play()
+        terms = bundle.terms
+        run = Run(
+            bundle.program,
+            bundle.constants,
+            bundle.initial,
+            terms.steps,
+            terms.strides,
+            repops.backend("cpu"),
+        )
+        trained = run.advance(run.initial(), terms.steps).arrays
+        fetcher = Fetcher(Store(tmp_path / "result"))
+        fetched = fetch_result(fetcher, outcome.job, bundle.program)
+        save_result(fetched, bundle.labels["slots"], tmp_path / "state.safetensors", outcome.job)
+        saved = load_file(tmp_path / "state.safetensors")
+        assert set(saved) == set(bundle.labels["slots"])
+        for name, array in zip(bundle.labels["slots"], trained, strict=True):
+            assert saved[name].tobytes() == array.tobytes(), name
+
+
+def test_an_unfinished_job_has_no_result(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        job = arena.client.snapshot().job(arena.job_id)
+        with pytest.raises(InvalidInput, match="it is training"):
+            fetch_result(Fetcher(Store(tmp_path / "result")), job, bundle.program)

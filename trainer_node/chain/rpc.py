@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from eth_abi.codec import ABICodec
@@ -39,6 +40,12 @@ Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
 """Name and arguments of the error in revert data."""
 
 
+def show_endpoint(url: str) -> str:
+    """An endpoint for logs and health pages. SAFETY: paths, queries and passwords of RPC endpoints hold API keys."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 class BoundedProvider(JSONBaseProvider):
     """A web3 provider. ``timeout_s`` bounds each wait and, doubled, the whole answer; ``max_bytes`` its size."""
 
@@ -49,6 +56,7 @@ class BoundedProvider(JSONBaseProvider):
     ) -> None:
         super().__init__()
         self.endpoint_uri = url
+        self._shown = show_endpoint(url)
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._client = httpx.Client(timeout=timeout_s, follow_redirects=False)
@@ -73,11 +81,9 @@ class BoundedProvider(JSONBaseProvider):
                         raise RpcUnavailable(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
                 status = response.status_code
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RpcUnavailable(
-                f"RPC {self.endpoint_uri}: {type(error).__name__} {error}".strip()
-            ) from error
+            raise RpcUnavailable(f"RPC {self._shown}: {type(error).__name__} {error}".strip()) from error
         if status != 200:
-            raise RpcUnavailable(f"RPC {self.endpoint_uri}: HTTP {status}")
+            raise RpcUnavailable(f"RPC {self._shown}: HTTP {status}")
         return _parse(method, bytes(answer), number)
 
     def close(self) -> None:
@@ -114,7 +120,9 @@ def connect(
     with guarded("eth_chainId"):
         found = web3.eth.chain_id
     if found != chain_id:
-        raise WrongChain(f"RPC {url} serves chain {found}, not {chain_id}; set rpc_url or chain_id")
+        raise WrongChain(
+            f"RPC {show_endpoint(url)} serves chain {found}, not {chain_id}; set rpc_url or chain_id"
+        )
     return web3
 
 

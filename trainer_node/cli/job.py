@@ -14,7 +14,10 @@ from ..bundle import Bundle
 from ..chain import Job
 from ..chain.outbox import Call
 from ..config import Settings
+from ..fetch import Fetcher
+from ..package import load_program
 from ..posting import Offer, post_job
+from ..result import fetch_result, save_result
 from ..store import Store
 from .common import (
     ACCOUNT,
@@ -145,6 +148,32 @@ def finalize(settings: Settings, job: JobNumber) -> None:
         transactions.send(Call.of(client.contracts.jobs, "finalize", job))
     found = client.snapshot().job(job)
     out.print(f"job {job}: {found.phase.name.lower()} {found.accepted_root.hex()}")
+
+
+@app.command()
+@with_settings(CHAIN)
+def result(
+    settings: Settings,
+    job: JobNumber,
+    file: Annotated[Path, typer.Argument(help="Where to write the trained state, as safetensors.")],
+    bundle: Annotated[
+        Path | None, typer.Option(help="The job's bundle: its labels name the tensors.")
+    ] = None,
+) -> None:
+    """Fetch the trained state of an accepted job, proven to be what was accepted."""
+    found = reader(settings).snapshot().job(job)
+    limits = settings.limits
+    store = Store(settings.data_dir / "artifacts", max_bytes=limits.artifact_bytes)
+    fetcher = Fetcher(store, timeout_s=limits.fetch_timeout_s, min_rate=limits.fetch_rate)
+    if bundle is None:
+        program = load_program(fetcher, found.program, found.program_file, [found.uri])
+        names = [f"slot.{number}" for number in range(len(program.slots))]
+    else:
+        content = Bundle.read(bundle)
+        found.program.check(content.program)
+        program, names = content.program, content.labels["slots"]
+    save_result(fetch_result(fetcher, found, program), names, file, found)
+    out.print(f"{file}  [dim]{len(names)} tensors of {found.accepted_root.hex()}[/dim]", soft_wrap=True)
 
 
 @app.command()

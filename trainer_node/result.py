@@ -1,0 +1,57 @@
+"""What a client has paid for: the trained state of an accepted job, proven to be what was accepted.
+
+C_n (on the chain) ── step tree ── record of the node that gives a slot ── tensor hash ── tensor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from safetensors.numpy import save_file
+
+from referee_py.commit import Tag
+from referee_py.commit.tensor import Array
+from referee_py.errors import HashMismatch, InvalidInput
+from referee_py.program import Program, TensorType
+
+from .artifacts import Kind, Name
+from .chain import Job, JobPhase
+from .fetch import Fetcher
+from .package import MAX_HEADER_BYTES
+
+
+def fetch_result(fetcher: Fetcher, job: Job, program: Program) -> list[Array]:
+    """The slots after the last step, in slot order, from whoever claimed the accepted root.
+
+    Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if what was
+    accepted is not of the program's types (no honest party took part, then).
+    """
+    group = job.group_of_root(job.accepted_root)
+    if job.phase is not JobPhase.ACCEPTED or group is None:
+        raise InvalidInput(f"job {job.id} has no accepted result: it is {job.phase.name.lower()}")
+    uris = job.uris(group)
+    tree = fetcher.tree(Tag.STEP_TREE, job.accepted_last, job.program.node_count, uris)
+    hashes = []
+    for source in program.slots:
+        record = fetcher.record(tree.leaves[source.node], uris)
+        if source.output >= len(record.outputs):
+            raise HashMismatch(f"node {source.node} has no output {source.output} in what was accepted")
+        hashes.append(record.outputs[source.output])
+    largest = max((slot.type.nbytes for slot in program.initial), default=0)
+    names = [Name(Kind.TENSOR, tensor) for tensor in hashes]
+    fetcher.fetch_all(names, uris, max_bytes=largest + MAX_HEADER_BYTES)
+    arrays = [fetcher.store.get_tensor(tensor) for tensor in hashes]
+    for number, (array, slot) in enumerate(zip(arrays, program.initial, strict=True)):
+        if TensorType.of(array) != slot.type:
+            raise HashMismatch(f"slot {number} is {TensorType.of(array)}, the program says {slot.type}")
+    return arrays
+
+
+def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: Job) -> None:
+    """Write the slots as a safetensors file; the accepted root is in its metadata."""
+    if len(names) != len(arrays):
+        raise InvalidInput(f"{len(names)} names for {len(arrays)} slots; the bundle is of another program")
+    metadata = {"job": str(job.id), "root": job.accepted_root.hex(), "last": job.accepted_last.hex()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(dict(zip(names, arrays, strict=True)), path, metadata)
