@@ -132,7 +132,7 @@ def test_one_opponent_who_stalls_does_not_silence_another(
 def test_a_spokesman_who_stalls_does_not_hide_a_member_who_serves(stalling: Stalling, tmp_path: Path) -> None:
     store = Store(tmp_path / "other")
     store.put_tree(TREE)
-    opponents = Opponents(Fetcher(Store(tmp_path / "own"), timeout_s=3.0, attempts=1, budget_s=5.0))
+    opponents = Opponents(Fetcher(Store(tmp_path / "own"), timeout_s=30.0, attempts=1, budget_s=30.0))
     with ArtifactServer(store) as server:
         found = opponents.ask([stalling.uri, server.uri]).tree(TREE.tag, TREE.root, 5)
         assert root_of(found) == TREE.root

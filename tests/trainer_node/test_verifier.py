@@ -23,6 +23,7 @@ from trainer_node.chain import Claim, Group, Job, JobPhase, MatchInfo
 from trainer_node.db import Database
 from trainer_node.errors import RpcUnavailable
 from trainer_node.fetch import Fetcher
+from trainer_node.metrics import Metrics
 from trainer_node.replay import Replay
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
@@ -109,26 +110,42 @@ class Court:
         known = [] if match_id in self.hidden else [self.right, self.wrong]
         return SimpleNamespace(log=SimpleNamespace(records={record.hash(): record for record in known}))
 
-    def encode_abi(self, function: str, args: tuple[int, bytes, bytes]) -> str:
-        assert function == "attest"
-        self.coming = args
+    def encode_abi(self, function: str, args: Any) -> str:
+        if function != "withdraw":
+            assert function == "attest"
+            self.coming = args
         return "0x"
 
     address = REFEREE
 
-    def send(self, _call: Any) -> None:
-        self.sent.append(self.coming)
+    def send(self, call: Any, *, timeout_s: float) -> Any:
+        assert timeout_s <= 60
+        if call.action == "withdraw":
+            self.earned = 0
+        else:
+            self.sent.append(self.coming)
+        return SimpleNamespace(gas_used=1)
+
+    block = SimpleNamespace(number=1)
+    earned = 0
+
+    def credit(self, address: str) -> int:
+        assert address == KEY.address
+        return self.earned
 
     def _node(self) -> Any:
         deployment = SimpleNamespace(referee=REFEREE, chain_id=1)
         return SimpleNamespace(
             client=SimpleNamespace(
-                snapshot=self.snapshot, deployment=deployment, contracts=SimpleNamespace(referee=self)
+                snapshot=self.snapshot,
+                deployment=deployment,
+                contracts=SimpleNamespace(referee=self, jobs=self),
             ),
-            transactions=SimpleNamespace(account=KEY, send=self.send),
+            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send),
             address=KEY.address,
             database=Database(None),
             problems={},
+            metrics=Metrics(),
             settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
             fetcher=Fetcher(self.store, timeout_s=1.0, attempts=1),
         )
@@ -255,6 +272,12 @@ def test_a_failing_endpoint_is_no_verdict(court: Court, monkeypatch: pytest.Monk
     assert court.tick() == []
     monkeypatch.undo()
     assert until(court.tick) == [101]
+
+
+def test_what_was_earned_is_drawn(court: Court) -> None:
+    court.earned = 5
+    assert court.tick() == []
+    assert court.earned == 0
 
 
 def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
