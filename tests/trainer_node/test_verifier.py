@@ -200,7 +200,8 @@ def test_an_unsound_job_is_refused_once(court: Court, capsys: pytest.CaptureFixt
     court.jobs[0] = replace(court.jobs[0], program=replace(TERMS, structure_root=bytes(32)))
     for _ in range(3):
         assert court.tick() == []
-    assert capsys.readouterr().out.count("verdict.refused") == 1
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("verdict.refused") == 1
 
 
 def test_an_operator_too_large_for_this_machine_is_refused(court: Court) -> None:
