@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import repops
+import structlog
 from eth_account import Account
 
 from referee_py.attestation import Verdict, recover
@@ -195,13 +196,13 @@ def test_other_bytes_under_the_inputs_names_are_not_judged(court: Court) -> None
     assert until(court.tick) == [101]
 
 
-def test_an_unsound_job_is_refused_once(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsound_job_is_refused_once(court: Court) -> None:
     publish(court)
     court.jobs[0] = replace(court.jobs[0], program=replace(TERMS, structure_root=bytes(32)))
-    for _ in range(3):
-        assert court.tick() == []
-    told = capsys.readouterr()
-    assert (told.out + told.err).count("verdict.refused") == 1
+    with structlog.testing.capture_logs() as told:
+        for _ in range(3):
+            assert court.tick() == []
+    assert [event["event"] for event in told] == ["verdict.refused"]
 
 
 def test_an_operator_too_large_for_this_machine_is_refused(court: Court) -> None:
