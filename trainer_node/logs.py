@@ -28,7 +28,8 @@ def configure_logging(form: str = "console", level: str = "info") -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # NOTE: the stream of the moment of logging: what is standard error now may be closed then.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
