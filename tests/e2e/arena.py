@@ -35,6 +35,7 @@ from trainer_node.chain.contracts import error_decoder
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
+from trainer_node.demo.reckoning import reckon, wealth
 from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.faults import Fault
 from trainer_node.keys import create_key
@@ -59,14 +60,13 @@ NOWHERE = "http://127.0.0.1:9"
 
 @dataclass
 class Member:
-    """A node of the arena; ``before`` is what it had when the job was posted, in wei."""
+    """A node of the arena."""
 
     name: str
     honest: bool
     node: Node
     part: Party | Verifier
     workshop: Workshop | None
-    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ class Arena:
                 player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1
             }
             matches.append((match.state.reason, losers))
-        spent = {m.name: self._gas_cost(m) for m in self.members}
-        profit = {m.name: self._wealth(m, snapshot) + spent[m.name] - m.before for m in self.members}
+        accounts = reckon(self.client, self._addresses(), self._before, self._posted_block + 1)
+        profit = {name: account.profit for name, account in accounts.items()}
         referee = self.client.deployment.referee
         moves = sum(
             transaction["to"] == referee
@@ -171,18 +171,8 @@ class Arena:
         )
         return Outcome(job, matches, profit, moves)
 
-    def _wealth(self, member: Member, snapshot: Snapshot) -> int:
-        assert member.node.address is not None
-        return self.web3.eth.get_balance(member.node.address) + snapshot.credit(member.node.address)  # type: ignore[arg-type]
-
-    def _gas_cost(self, member: Member) -> int:
-        total = 0
-        for number in range(self._posted_block + 1, self.web3.eth.block_number + 1):
-            for transaction in self.web3.eth.get_block(number, True)["transactions"]:
-                if transaction["from"] == member.node.address:  # type: ignore[index]
-                    receipt = self.web3.eth.get_transaction_receipt(transaction["hash"])  # type: ignore[index]
-                    total += receipt["gasUsed"] * receipt["effectiveGasPrice"]
-        return total
+    def _addresses(self) -> dict[str, str]:
+        return {member.name: member.node.address or "" for member in self.members}
 
     # ------------------------------------------------------------------ set up
 
@@ -257,6 +247,4 @@ class Arena:
         )
         self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
         self._posted_block = receipt.block
-        snapshot = self.client.snapshot()
-        for member in self.members:
-            member.before = self._wealth(member, snapshot)
+        self._before = wealth(self.client, self._addresses())
