@@ -20,9 +20,7 @@ from .fetch import Fetcher
 PATIENCE_S = 5.0
 MAX_URIS = 4
 """Of a group's servers; its spokesman's comes first."""
-SLOW_S = 1.0
-"""An answer that says no, and took longer, counts as a waste of time."""
-BAN_S = 30.0
+BAN_S = 5.0
 MAX_BAN_S = 900.0
 _MAX_REMEMBERED = 4096
 
@@ -93,7 +91,8 @@ class Conversation:
             answer = future.result(timeout=self._left)
         except (AssayError, TimeoutError):
             future.cancel()
-            if opponents._clock() - began > SLOW_S:
+            # NOTE: a quick no is no harm; one that took half of our patience is a waste of time.
+            if opponents._clock() - began > opponents._patience_s / 2:
                 opponents._ban(servers)
             return None
         finally:

@@ -121,7 +121,10 @@ class Replay:
         """The run tree of ``(start, end]`` at the stride of that level; re-executes the interval the first time."""
         key = (level, start, end)
         if key not in self._trees:
-            interval = self._run.commit_interval(self._state(start), end, self.terms.strides[level])
+            stride = self.terms.strides[level]
+            # NOTE: at the last stride every step is committed: whoever descends to one finds its tree served already.
+            keep = self._keep_step if stride == 1 else None
+            interval = self._run.commit_interval(self._state(start), end, stride, on_step=keep)
             self._keep(*key, interval.tree)
         return self._trees[key]
 
@@ -171,12 +174,16 @@ class Replay:
 
     def _step(self, step: int) -> StepTrace:
         if step not in self._traces:
-            while len(self._traces) >= MAX_TRACES:
-                del self._traces[next(iter(self._traces))]
-            _, trace = self._run.commit_step(self._state(step - 1))
-            self._store.put_tree(trace.tree)
-            self._traces[step] = trace
+            self._keep_step(*self._run.commit_step(self._state(step - 1)))
         return self._traces[step]
+
+    def _keep_step(self, state: State, trace: StepTrace | None) -> None:
+        """Offer a step's tree, and remember its records for a while."""
+        assert trace is not None
+        while len(self._traces) >= MAX_TRACES:
+            del self._traces[next(iter(self._traces))]
+        self._store.put_tree(trace.tree)
+        self._traces[state.step] = trace
 
     def _publish_result(self, trace: StepTrace) -> None:
         """Offer what opens ``C_n``: its tree, and the records of the nodes that give the slots."""
