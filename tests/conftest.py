@@ -41,7 +41,7 @@ def start_anvil() -> Iterator[Callable[..., Anvil]]:
     """Starts chains: `start_anvil("--no-mining")`. Each is killed, by its own process id, when the test ends."""
     program = find_anvil()
     if program is None:
-        pytest.skip("anvil is not installed; run `make setup`")
+        pytest.fail("anvil is not installed; run `make setup`")
     from trainer_node.demo.stage import development_keys
 
     keys = tuple("0x" + bytes(account.key).hex() for account in development_keys(_ACCOUNTS))

@@ -106,7 +106,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     try:
         load_artifact("Jobs")
     except ConfigError:
-        pytest.skip("the contracts are not built; run `make setup`")
+        pytest.fail("the contracts are not built; run `make setup`")
     monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
     key = tmp_path / "private"
     key.write_text(anvil.keys[0])

@@ -30,7 +30,7 @@ def _built() -> None:
     try:
         load_artifact("Jobs")
     except ConfigError:
-        pytest.skip("the contracts are not built; run `make setup`")
+        pytest.fail("the contracts are not built; run `make setup`")
 
 
 def h(number: int) -> bytes:

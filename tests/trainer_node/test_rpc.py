@@ -60,7 +60,7 @@ def client(endpoint: Endpoint) -> ChainClient:
     try:
         load_artifact("Jobs")
     except ConfigError:
-        pytest.skip("the contracts are not built; run `make setup`")
+        pytest.fail("the contracts are not built; run `make setup`")
     return ChainClient(connect(endpoint.url, 31337, timeout_s=0.5, max_bytes=1 << 20), DEPLOYMENT)
 
 

@@ -32,7 +32,7 @@ def _built() -> None:
     try:
         load_artifact("Jobs")
     except ConfigError:
-        pytest.skip("the contracts are not built; run `make setup`")
+        pytest.fail("the contracts are not built; run `make setup`")
 
 
 def deploy_on(url: str, key: str, path: Path) -> None:

@@ -38,7 +38,7 @@ ROUNDS = 160
 
 def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     if not local.available():
-        pytest.skip("the contracts are not compiled; run `make setup`")
+        pytest.fail("the contracts are not compiled; run `make setup`")
     began = time.monotonic()
     tally = Tally()
     for first in range(0, games, CHAIN):
