@@ -25,6 +25,7 @@ from typing import Any
 OPSET_VERSION = 1
 MAX_RANK = 8
 MAX_ELEMENTS = 1 << 40  # exclusive; bounds every dimension too, so that index arithmetic fits in 64 bits
+MAX_SITES = 1 << 24  # exclusive, so that site and block number fit in one word of a Philox counter
 
 
 class Dtype(IntEnum):
@@ -380,6 +381,17 @@ def _arange(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     return [(I64, (attrs["n"],))]
 
 
+def _philox(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    for spec in inputs:
+        _want("philox", spec, I64)
+        if spec[1] != ():
+            raise ShapeError("philox: seed and step are scalars", got=spec[1])
+    _want("philox", (attrs["dtype"], ()), F32, I64)
+    if attrs["site"] >= MAX_SITES:
+        raise AttrError(f"philox: site not below {MAX_SITES}", site=attrs["site"])
+    return [(attrs["dtype"], attrs["shape"])]
+
+
 # ------------------------------------------------------------------------------------------------- the table
 
 _NUM = (F32, I64)
@@ -427,6 +439,7 @@ OPS: tuple[Op, ...] = (
     Op(74, "cat", None, (("dim", "int"),), _cat),
     Op(80, "full", 0, (("shape", "ints"), ("dtype", "dtype"), ("bits", "int")), _full),
     Op(81, "arange", 0, (("n", "int"),), _arange),
+    Op(82, "philox", 2, (("shape", "ints"), ("dtype", "dtype"), ("site", "int")), _philox),
 )
 
 BY_NAME = {op.name: op for op in OPS}

@@ -264,6 +264,14 @@ def _arange(s: Source) -> Call:
     return [], {"n": s.size()}
 
 
+def _philox(s: Source) -> Call:
+    return [s.i64(()), s.i64(())], {
+        "shape": s.choose(s.shape(), (s.between(0, 300),)),
+        "dtype": s.choose(F32, I64),
+        "site": s.below(1 << 24),
+    }
+
+
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 MAKERS: dict[str, Callable[[Source], Call]] = {
     **{name: _elementwise(2, F32, I64) for name in ("add", "sub", "mul", *_COMPARISONS)},
@@ -284,7 +292,7 @@ MAKERS: dict[str, Callable[[Source], Call]] = {
     },
     **{"max_pool2d": _max_pool2d, "take": _take, "scatter_add": _scatter_add},
     **{"reshape": _reshape, "permute": _permute, "expand": _expand, "slice": _slice, "cat": _cat},
-    **{"full": _full, "arange": _arange},
+    **{"full": _full, "arange": _arange, "philox": _philox},
 }
 
 

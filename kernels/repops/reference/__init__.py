@@ -6,6 +6,7 @@ pointwise    elementwise operators
 reduce       sum, amax, argmax
 contract     mm, bmm, convolutions
 index        pooling, gather, scatter, layout, constants
+random       philox
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from ..opset import Attrs
 from ..tensors import NUMPY_DTYPE, Array, check
-from . import contract, elementary, index, pointwise, reduce
+from . import contract, elementary, index, pointwise, random, reduce
 
 IMPLEMENTATION: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -60,6 +61,7 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
     "cat": index.cat,
     "full": index.full,
     "arange": index.arange,
+    "philox": random.philox,
 }
 
 
