@@ -1,7 +1,6 @@
 // Threads, the floating-point environment, and the choice of instruction set.
 
 #include "repops.h"
-#include <omp.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -59,7 +58,10 @@ void parallel(int threads, int64_t total, int64_t grain, range_body *body, void 
         run(body, context, 0, total);
         return;
     }
+    // NOTE: built without OpenMP (a platform that lacks it), the same ranges run one after the other.
+#if defined(_OPENMP)
 #pragma omp parallel for num_threads((int)parts) schedule(static, 1)
+#endif
     for (int64_t part = 0; part < parts; part++)
         run(body, context, total * part / parts, total * (part + 1) / parts);
 }
