@@ -4,7 +4,8 @@
     reference  what each operator computes, in readable Python
     cpu        the same bits from C kernels, on several threads
     tensors    which arrays are tensors; `canonical` for commitment
-    selftest   random calls and digests: `python -m repops.selftest`
+    calls      pseudo-random calls of every operator
+    selftest   digests of them: `python -m repops.selftest` compares this machine with the reference
 
 Tensors are plain C-contiguous numpy arrays of float32, int64 or bool. `backend("cpu").execute(name, inputs, attrs)`
 applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`.

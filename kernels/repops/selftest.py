@@ -1,322 +1,109 @@
-"""Pseudo-random calls of every operator, and a digest of the results: `python -m repops.selftest [backend]`.
+"""Do the kernels of this machine give the bits that the specification defines? `python -m repops.selftest`.
 
-Two machines that print the same lines compute the same bits. The calls come from SHA-256 in counter mode, so they
-are the same everywhere and for ever; tests/kernels uses the same source with many seeds.
+Prints a digest of pseudo-random calls for each operator and compares it with the one in selftest.txt, which the
+reference executor wrote; names the first operator that differs, and exits with 1 then. Equal lines on two machines mean
+equal bits.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
 import hashlib
 import sys
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
+from pathlib import Path
 
 from .backends import Backend, backend
-from .opset import BOOL, F32, I64, OPS, Dtype, Shape
-from .tensors import Array, canonical
+from .calls import MAKERS, random_call
+from .opset import OPS
+from .tensors import canonical
 
-SEEDS = 12  # calls of each operator in a digest
-Call = tuple[list[Array], dict[str, Any]]
+__all__ = ["GOLDEN", "MAKERS", "digest", "golden", "main", "random_call"]
 
-SPECIAL_F32 = np.array(
-    [
-        *(0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x807FFFFF),  # zeros, subnormals
-        *(0x00800000, 0x80800000, 0x00800001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F000000),  # smallest normal, largest
-        *(0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001, 0x7FFFFFFF),  # infinities, NaNs
-        *(0x3F800000, 0xBF800000, 0x3F800001, 0x3F7FFFFF, 0x3F000000, 0x4B800000),  # 1, its neighbours, 2^24
-        *(
-            0x5F000000,
-            0xDF000000,
-            0xDF000001,
-            0x42B17218,
-            0xC2CFF1B5,
-            0x33800000,
-        ),  # +-2^63, ends of exp, 2^-24
-    ],
-    dtype=np.uint32,
-)
-SPECIAL_I64 = np.array([0, 1, -1, 2, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63)], dtype=np.int64)
+GOLDEN = Path(__file__).with_name("selftest.txt")
+HEADER = "# Digests of the reference executor: python -m repops.selftest --backend reference --write\n"
 
+# Calls of each operator in a digest: small ones meet the edge cases, long ones chunks, blocks and threads.
+SEEDS, LONG_SEEDS = 40, 10
 
-class Source:
-    """A stream of values that depends on the seed only."""
 
-    def __init__(self, seed: str):
-        self._seed = seed.encode()
-        self._counter = 0
-
-    def bytes(self, count: int) -> bytes:
-        blocks = range(self._counter, self._counter + (count + 31) // 32)
-        self._counter = blocks.stop
-        return b"".join(hashlib.sha256(b"%s/%d" % (self._seed, i)).digest() for i in blocks)[:count]
-
-    def below(self, bound: int) -> int:
-        return int.from_bytes(self.bytes(8), "little") % bound
-
-    def between(self, low: int, high: int) -> int:
-        return low + self.below(high - low + 1)
-
-    def choose(self, *items: Any) -> Any:
-        return items[self.below(len(items))]
-
-    def size(self) -> int:
-        """A dimension: mostly small and odd, sometimes 0 or 1, sometimes beyond a vector or a panel."""
-        return int(self.choose(0, 1, 1, 2, 3, 5, 7, 8, 13, 17, 33))
-
-    def shape(self, low: int = 0, high: int = 4) -> Shape:
-        return tuple(self.size() for _ in range(self.between(low, high)))
-
-    def f32(self, shape: Shape) -> Array:
-        n = int(np.prod(shape, dtype=np.int64))
-        bits: Array = np.frombuffer(self.bytes(4 * n), dtype="<u4").astype(np.uint32)
-        style = self.below(5)
-        if style == 0:  # between 2^-7 and 2, as in a network
-            bits = (bits & 0x83FFFFFF) + np.uint32(0x3C000000)
-        elif style == 1:  # small integers and many zeros
-            return ((bits % 7).astype(np.float32) - np.float32(3)).reshape(shape)
-        elif style == 2:  # anything
-            pass
-        elif style == 3:  # ordinary with a few special values
-            special = SPECIAL_F32[bits % len(SPECIAL_F32)]
-            bits = np.where(bits >> 26 == 0, special, (bits & 0x83FFFFFF) + np.uint32(0x3C000000))
-        else:  # special values only
-            bits = SPECIAL_F32[bits % len(SPECIAL_F32)]
-        return bits.astype(np.uint32).view(np.float32).reshape(shape)
-
-    def i64(self, shape: Shape) -> Array:
-        n = int(np.prod(shape, dtype=np.int64))
-        values = np.frombuffer(self.bytes(8 * n), dtype="<i8").astype(np.int64)
-        style = self.below(3)
-        if style == 0:
-            values = values % 9 - 4
-        elif style == 1:
-            values = SPECIAL_I64[values % len(SPECIAL_I64)]
-        return values.reshape(shape)
-
-    def array(self, dtype: Dtype, shape: Shape) -> Array:
-        if dtype == BOOL:
-            n = int(np.prod(shape, dtype=np.int64))
-            return (np.frombuffer(self.bytes(n), dtype=np.uint8) & 1).astype(np.bool_).reshape(shape)
-        return self.f32(shape) if dtype == F32 else self.i64(shape)
-
-    def broadcastable(self, count: int) -> list[Shape]:
-        """Shapes that broadcast together: some dimensions become 1, some leading ones go."""
-        full = self.shape()
-        shapes = []
-        for _ in range(count):
-            shape = tuple(1 if self.below(4) == 0 else dim for dim in full)
-            shapes.append(shape[self.below(len(shape) + 1) if self.below(3) == 0 else 0 :])
-        return shapes
-
-
-# ---------------------------------------------------------------------------------- one maker of calls a family
-
-
-def _elementwise(arity: int, *dtypes: Dtype) -> Callable[[Source], Call]:
-    def make(s: Source) -> Call:
-        dtype = s.choose(*dtypes)
-        return [s.array(dtype, shape) for shape in s.broadcastable(arity)], {}
-
-    return make
-
-
-def _where(s: Source) -> Call:
-    cond, a, b = s.broadcastable(3)
-    dtype = s.choose(F32, I64, BOOL)
-    return [s.array(BOOL, cond), s.array(dtype, a), s.array(dtype, b)], {}
-
-
-def _cast(s: Source) -> Call:
-    return [s.array(s.choose(F32, I64, BOOL), s.shape())], {"dtype": s.choose(F32, I64, BOOL)}
-
-
-def _reduce(s: Source) -> Call:
-    shape = s.choose(
-        s.shape(), s.shape(), (s.between(1, 3), s.between(4000, 9000)), (s.between(4000, 5000), 19)
-    )
-    dims = tuple(d for d in range(len(shape)) if s.below(2))
-    return [s.array(s.choose(F32, F32, I64), shape)], {"dims": dims, "keepdim": s.below(2)}
-
-
-def _argmax(s: Source) -> Call:
-    shape = tuple(max(1, dim) for dim in s.shape(1))
-    return [s.array(s.choose(F32, I64), shape)], {"dim": s.below(len(shape)), "keepdim": s.below(2)}
-
-
-def _mm(s: Source) -> Call:
-    m, n, k = (
-        s.size(),
-        s.choose(s.size(), s.between(30, 70)),
-        s.choose(s.size(), s.size(), s.between(500, 1100)),
-    )
-    return [s.f32((m, k)), s.f32((k, n))], {}
-
-
-def _bmm(s: Source) -> Call:
-    (a, b), _ = _mm(s)
-    batch = s.between(0, 3)
-    return [s.f32((batch, *a.shape)), s.f32((batch, *b.shape))], {}
-
-
-def _pair(s: Source, low: int, high: int) -> Shape:
-    return s.between(low, high), s.between(low, high)
-
-
-def _windows(size: Shape, kernel: Shape, attrs: dict[str, Shape]) -> Shape:
-    zipped = zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
-    return tuple((n + 2 * p - d * (k - 1) - 1) // t + 1 for n, k, t, p, d in zipped)
-
-
-def _geometry(s: Source, highest: int) -> tuple[Shape, Shape, dict[str, Shape]]:
-    """An image size, a kernel size, and window attributes that fit them."""
-    attrs = {"stride": _pair(s, 1, 3), "padding": _pair(s, 0, 3), "dilation": _pair(s, 1, 2)}
-    if s.below(3) == 0:
-        attrs["stride"] = attrs["dilation"] = (1, 1)
-    kernel = _pair(s, 1, 4)
-    spans = zip(kernel, attrs["padding"], attrs["dilation"], strict=True)
-    smallest = [max(0, d * (k - 1) + 1 - 2 * p) for k, p, d in spans]
-    return tuple(low + s.below(highest) for low in smallest), kernel, attrs
-
-
-def _conv(which: str) -> Callable[[Source], Call]:
-    def make(s: Source) -> Call:
-        size, kernel, window = _geometry(s, s.choose(4, 12))
-        groups, images = s.choose(1, 1, 2, 3), s.between(0, 3)
-        channels, filters = s.choose(0, 1, 3, 9, 40 if which != "weight" else 3), s.choose(1, 2, 13)
-        x, w = (images, channels * groups, *size), (filters * groups, channels, *kernel)
-        y = (images, filters * groups, *_windows(size, kernel, window))
-        attrs: dict[str, Any] = {**window, "groups": groups}
-        if which == "input":
-            return [s.f32(y), s.f32(w)], {**attrs, "input_hw": size}
-        if which == "weight":
-            return [s.f32(y), s.f32(x)], {**attrs, "kernel_hw": kernel}
-        return [s.f32(x), s.f32(w)], attrs
-
-    return make
-
-
-def _max_pool2d(s: Source) -> Call:
-    size, kernel, window = _geometry(s, 9)
-    return [s.f32((s.between(0, 2), s.between(0, 3), *size))], {"kernel": kernel, **window}
-
-
-def _index(s: Source, rows: int, shape: Shape) -> Array:
-    """Mostly valid rows, some twice, some out of range on either side."""
-    small = np.frombuffer(s.bytes(int(np.prod(shape, dtype=np.int64))), dtype=np.uint8).astype(np.int64)
-    index = small % (rows + 3) - 1
-    return np.where(small == 255, np.iinfo(np.int64).min, index).reshape(shape)
-
-
-def _take(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape(1, 3))
-    return [x, _index(s, x.shape[0], s.shape(0, 2))], {}
-
-
-def _scatter_add(s: Source) -> Call:
-    base = s.f32((s.size(), *s.choose((), (), (3,), (2, 5), (70,))))
-    index = _index(s, base.shape[0], s.shape(0, 2))
-    return [base, index, s.f32((*index.shape, *base.shape[1:]))], {}
-
-
-def _reshape(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape())
-    return [x], {"shape": s.choose((x.size,), (*x.shape, 1), (1, *x.shape[::-1]))}
-
-
-def _permute(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape())
-    return [x], {"dims": tuple(sorted(range(x.ndim), key=lambda _: s.bytes(4)))}
-
-
-def _expand(s: Source) -> Call:
-    (shape,) = s.broadcastable(1)
-    target = (*s.shape(0, 2), *(s.size() if dim == 1 else dim for dim in shape))
-    return [s.array(s.choose(F32, I64, BOOL), shape)], {"shape": target}
-
-
-def _slice(s: Source) -> Call:
-    x = s.array(s.choose(F32, I64, BOOL), s.shape(1))
-    dim = s.below(x.ndim)
-    start = s.between(0, x.shape[dim])
-    stop = s.between(start, x.shape[dim])
-    return [x], {"dim": dim, "start": start, "stop": stop, "step": s.between(1, 4)}
-
-
-def _cat(s: Source) -> Call:
-    shape, dtype = s.shape(1), s.choose(F32, I64, BOOL)
-    dim = s.below(len(shape))
-    parts = [(*shape[:dim], s.size(), *shape[dim + 1 :]) for _ in range(s.between(1, 4))]
-    return [s.array(dtype, part) for part in parts], {"dim": dim}
-
-
-def _full(s: Source) -> Call:
-    dtype = s.choose(F32, I64, BOOL)
-    return [], {
-        "shape": s.shape(),
-        "dtype": dtype,
-        "bits": s.below({F32: 1 << 32, I64: 1 << 64, BOOL: 2}[dtype]),
-    }
-
-
-def _arange(s: Source) -> Call:
-    return [], {"n": s.size()}
-
-
-def _philox(s: Source) -> Call:
-    return [s.i64(()), s.i64(())], {
-        "shape": s.choose(s.shape(), (s.between(0, 300),)),
-        "dtype": s.choose(F32, I64),
-        "site": s.below(1 << 24),
-    }
-
-
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-MAKERS: dict[str, Callable[[Source], Call]] = {
-    **{name: _elementwise(2, F32, I64) for name in ("add", "sub", "mul", *_COMPARISONS)},
-    **{name: _elementwise(2, F32) for name in ("div", "maximum", "minimum")},
-    **{name: _elementwise(1, F32) for name in ("sqrt", "exp", "log", "rsqrt")},
-    **{name: _elementwise(2, BOOL) for name in ("logical_and", "logical_or")},
-    **{
-        "neg": _elementwise(1, F32, I64),
-        "logical_not": _elementwise(1, BOOL),
-        "where": _where,
-        "cast": _cast,
-    },
-    **{"sum": _reduce, "amax": _reduce, "argmax": _argmax, "mm": _mm, "bmm": _bmm},
-    **{
-        "conv2d": _conv("forward"),
-        "conv2d_input_grad": _conv("input"),
-        "conv2d_weight_grad": _conv("weight"),
-    },
-    **{"max_pool2d": _max_pool2d, "take": _take, "scatter_add": _scatter_add},
-    **{"reshape": _reshape, "permute": _permute, "expand": _expand, "slice": _slice, "cat": _cat},
-    **{"full": _full, "arange": _arange, "philox": _philox},
-}
-
-
-def random_call(name: str, seed: object) -> Call:
-    """Legal inputs and attributes for one operator, the same for the same seed."""
-    return MAKERS[name](Source(f"repops/{name}/{seed}"))
-
-
-def digest(executor: Backend, name: str, seeds: int = SEEDS) -> str:
+def digest(executor: Backend, name: str) -> str:
     """SHA-256 over dtype, shape and canonical bytes of all outputs."""
     total = hashlib.sha256()
-    for seed in range(seeds):
-        inputs, attrs = random_call(name, seed)
+    for seed in range(SEEDS + LONG_SEEDS):
+        inputs, attrs = random_call(name, seed, long=seed >= SEEDS)
         for array in executor.execute(name, inputs, attrs):
             total.update(f"{array.dtype.name}{array.shape}".encode())
             total.update(canonical(array).astype(array.dtype.newbyteorder("<")).tobytes())
     return total.hexdigest()
 
 
-def main() -> None:
-    executor = backend(sys.argv[1] if len(sys.argv) > 1 else "cpu")
+def golden() -> dict[str, str]:
+    """The digest that every machine must give, by operator."""
+    rows = [line.split() for line in GOLDEN.read_text().splitlines() if not line.startswith("#")]
+    return {name: value for _, name, value in rows}
+
+
+def _compare(executor: Backend) -> int:
+    """Print a line for each operator; the exit code."""
+    want = golden()
+    differing = []
     for op in OPS:
-        print(f"{op.id:3} {op.name:20} {digest(executor, op.name)[:32]}")
+        value = digest(executor, op.name)
+        agrees = value == want.get(op.name)
+        if not agrees:
+            differing.append(op.name)
+        print(f"{op.id:3} {op.name:20} {value} {'ok' if agrees else 'DIFFERS'}", flush=True)
+    if differing:
+        print(f"first operator that differs: {differing[0]}", file=sys.stderr)
+    return 1 if differing else 0
+
+
+def _write(executor: Backend) -> int:
+    lines = [f"{op.id:3} {op.name:20} {digest(executor, op.name)}\n" for op in OPS]
+    GOLDEN.write_text(HEADER + "".join(lines))
+    return 0
+
+
+def _executor(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Backend:
+    if options.write and options.backend != "reference":
+        parser.error("--write takes the digests of the reference: add --backend reference")
+    if options.backend != "cpu":
+        if options.isa or options.threads:
+            parser.error("--isa and --threads are of the cpu backend")
+        try:
+            return backend(options.backend)
+        except ValueError as error:
+            parser.error(str(error))
+    from . import cpu, library
+
+    try:
+        isa = library.isa_code(options.isa) if options.isa else None
+    except library.LibraryError as error:
+        parser.error(str(error))
+    return Backend("cpu", functools.partial(cpu.execute, threads=options.threads, isa=isa))
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("repops.selftest", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--backend", default="cpu", choices=("cpu", "reference", "cuda"))
+    parser.add_argument("--isa", help="portable, avx2 or avx512 instead of the best there is")
+    parser.add_argument("--threads", type=_count, metavar="N")
+    parser.add_argument(
+        "--write", action="store_true", help="write selftest.txt instead of comparing with it"
+    )
+    options = parser.parse_args(arguments)
+    executor = _executor(parser, options)
+    return _write(executor) if options.write else _compare(executor)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,8 +8,8 @@ import gmpy2
 import numpy as np
 import pytest
 from repops import cpu, reference
+from repops.calls import SPECIAL_F32, Source
 from repops.library import BEST_ISA
-from repops.selftest import SPECIAL_F32, Source
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent.parent / "kernels"

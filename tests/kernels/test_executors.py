@@ -6,9 +6,9 @@ import repops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from repops import cpu, reference
+from repops.calls import random_call
 from repops.library import BEST_ISA, ISA_NAMES
 from repops.opset import OPS, DtypeError
-from repops.selftest import random_call
 from repops.tensors import ArrayError, canonical
 
 SEEDS = range(1000, 1060)

@@ -1,6 +1,7 @@
 """The table: stable ids, and clear refusals."""
 
 import pytest
+from repops.calls import MAKERS
 from repops.opset import (
     BOOL,
     BY_ID,
@@ -17,7 +18,6 @@ from repops.opset import (
     lookup,
 )
 from repops.reference import IMPLEMENTATION
-from repops.selftest import MAKERS
 
 WINDOW = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 

@@ -1,0 +1,81 @@
+"""The committed digests: complete, the reference's, and the kernels give them."""
+
+import numpy as np
+import pytest
+from repops import backend, cpu, selftest
+from repops.backends import Backend
+from repops.library import BEST_ISA, ISA_NAMES
+from repops.opset import OPS
+
+NAMES = [op.name for op in OPS]
+
+
+def test_every_operator_has_a_digest_in_the_order_of_the_table():
+    """A new operator: python -m repops.selftest --backend reference --write"""
+    assert list(selftest.golden()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_gives_the_digest(name):
+    assert selftest.digest(backend("reference"), name) == selftest.golden()[name]
+
+
+@pytest.mark.parametrize("isa", ISA_NAMES[: BEST_ISA + 1])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_kernels_give_the_digests(isa, threads, capsys):
+    assert selftest.main(["--isa", isa, "--threads", str(threads)]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[1] for line in out.splitlines()] == NAMES
+    assert all(line.endswith(" ok") for line in out.splitlines())
+    assert err == ""
+
+
+def test_names_the_first_operator_that_differs(monkeypatch, capsys):
+    """One bit, in one element of two operators."""
+
+    def wrong(name, inputs, attrs, **_):
+        outputs = [output.copy() for output in cpu.execute(name, inputs, attrs)]
+        if name in ("conv2d", "mul") and outputs[0].size:
+            outputs[0].reshape(-1).view(np.uint8)[0] ^= 1
+        return outputs
+
+    monkeypatch.setattr(selftest, "_executor", lambda *_: Backend("cpu", wrong))
+    assert selftest.main([]) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[1] for line in out.splitlines() if line.endswith("DIFFERS")] == ["mul", "conv2d"]
+    assert err == "first operator that differs: mul\n"
+
+
+def test_an_operator_without_a_digest_differs(monkeypatch, capsys):
+    digests = selftest.golden()
+    del digests["arange"]
+    monkeypatch.setattr(selftest, "golden", lambda: digests)
+    assert selftest.main([]) == 1
+    assert capsys.readouterr().err == "first operator that differs: arange\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--backend", "abacus"],
+        ["--isa", "avx9000"],
+        ["--threads", "0"],
+        ["--threads", "some"],
+        ["--backend", "reference", "--threads", "2"],
+        ["--backend", "reference", "--isa", "portable"],
+        ["--write"],
+    ],
+)
+def test_refuses_options_that_do_not_fit(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        selftest.main(arguments)
+    assert caught.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+def test_writes_what_it_compares_with(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(selftest, "GOLDEN", tmp_path / "selftest.txt")
+    monkeypatch.setattr(selftest, "OPS", OPS[:2])
+    assert selftest.main(["--backend", "reference", "--write"]) == 0
+    assert selftest.main([]) == 0
+    assert list(selftest.golden()) == ["add", "sub"]
