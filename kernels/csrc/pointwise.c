@@ -5,11 +5,10 @@
 #include "repops.h"
 #include "bits.h"
 #include "broadcast.h"
+#include "rows.h"
 #include <math.h>
 
 #define GRAIN 16384 // elements; below this a second thread costs more than it gives
-
-typedef void row_kernel(int64_t n, void *out, const void *a, int64_t sa, const void *b, int64_t sb);
 
 typedef struct {
     broadcast walk;
@@ -144,3 +143,44 @@ OPERATOR(cast) {
                                        : cast_bool(to, isa);
     return run(CALL, kernel);
 }
+
+const named_row named_rows[] = {
+    {"add_f32", add_f32},
+    {"add_i64", add_i64},
+    {"sub_f32", sub_f32},
+    {"sub_i64", sub_i64},
+    {"mul_f32", mul_f32},
+    {"mul_i64", mul_i64},
+    {"neg_f32", neg_f32},
+    {"neg_i64", neg_i64},
+    {"div_f32", div_f32},
+    {"maximum_f32", maximum_f32},
+    {"minimum_f32", minimum_f32},
+    {"sqrt_f32", sqrt_f32},
+    {"rsqrt_f32", rsqrt_f32},
+    {"eq_f32", eq_f32},
+    {"eq_i64", eq_i64},
+    {"ne_f32", ne_f32},
+    {"ne_i64", ne_i64},
+    {"lt_f32", lt_f32},
+    {"lt_i64", lt_i64},
+    {"le_f32", le_f32},
+    {"le_i64", le_i64},
+    {"gt_f32", gt_f32},
+    {"gt_i64", gt_i64},
+    {"ge_f32", ge_f32},
+    {"ge_i64", ge_i64},
+    {"logical_and_bool", logical_and_bool},
+    {"logical_or_bool", logical_or_bool},
+    {"logical_not_bool", logical_not_bool},
+    {"cast_f32_f32", cast_f32_to_f32},
+    {"cast_f32_i64", cast_f32_to_i64},
+    {"cast_f32_bool", cast_f32_to_bool},
+    {"cast_i64_f32", cast_i64_to_f32},
+    {"cast_i64_i64", cast_i64_to_i64},
+    {"cast_i64_bool", cast_i64_to_bool},
+    {"cast_bool_f32", cast_bool_to_f32},
+    {"cast_bool_i64", cast_bool_to_i64},
+    {"cast_bool_bool", cast_bool_to_bool},
+    {NULL, NULL},
+};

@@ -1,82 +1,17 @@
-// sum and amax. The order (docs/opset.md): the reduced elements, row-major, in blocks of 4096; in a block
-// element i goes to lane i mod 32, ascending from the identity; lanes fold 16, 8, 4, 2, 1; block results are
-// reduced alike.
+// sum and amax over any dimensions. The reduced elements, row-major, are cut into blocks of 4096; lanes.c
+// reduces a block; block results are reduced by the same rule until one is left.
 //
-// amax and i64 do not depend on an order and take the same road.
+// After dimensions are merged, either the reduced elements lie in runs (rows), or results that are neighbours
+// have their elements side by side (columns):
 //
-//     out[kept] <- for each block of the reduced elements: `rows` (elements of one result, contiguous) or
-//     `columns` (the same element of neighbouring results, contiguous) -> partial[kept][block] -> the same
-//     again, until one block
+//     out[kept] <- for each block: rows or columns -> partial[kept][block] -> the same again, until one block
 
-#include "repops.h"
-#include "bits.h"
+#include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 4096
-#define LANES 32
-#define COLUMNS 16 // results worked on side by side when they are contiguous
-
-static inline float add_f32(float a, float b) {
-    return a + b;
-}
-static inline int64_t add_i64(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-static inline int32_t max_i32(int32_t a, int32_t b) {
-    return a > b ? a : b;
-}
-#define SELF(x) (x)
-
-// Two kernels for each (type, operation), whose lanes hold `load` of the elements (for amax, their order
-// keys):
-//   rows:     n <= 4096 contiguous elements to one result
-//   columns:  `width` results; element i of result j is base[offset[i] + j]
-#define BLOCK_KERNELS(name, T, LANE, load, combine, identity, unload)                                        \
-    BODY name##_rows_body(const void *from, int64_t n, void *result) {                                       \
-        const T *x = from;                                                                                   \
-        LANE lane[LANES];                                                                                    \
-        for (int j = 0; j < LANES; j++) lane[j] = identity;                                                  \
-        int64_t i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES)                                                                   \
-            for (int j = 0; j < LANES; j++) lane[j] = combine(lane[j], load(x[i + j]));                      \
-        for (; i < n; i++) lane[i % LANES] = combine(lane[i % LANES], load(x[i]));                           \
-        for (int half = LANES / 2; half; half /= 2)                                                          \
-            for (int j = 0; j < half; j++) lane[j] = combine(lane[j], lane[j + half]);                       \
-        *(T *)result = unload(lane[0]);                                                                      \
-    }                                                                                                        \
-    BODY name##_columns_body(const void *from, const int64_t *offset, int64_t n, int64_t width,              \
-                             void *result, int64_t apart) {                                                  \
-        LANE lane[LANES][COLUMNS];                                                                           \
-        for (int j = 0; j < LANES; j++)                                                                      \
-            for (int w = 0; w < COLUMNS; w++) lane[j][w] = identity;                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            const T *x = (const T *)from + offset[i];                                                        \
-            LANE *l = lane[i % LANES];                                                                       \
-            if (width == COLUMNS)                                                                            \
-                for (int w = 0; w < COLUMNS; w++) l[w] = combine(l[w], load(x[w]));                          \
-            else                                                                                             \
-                for (int64_t w = 0; w < width; w++) l[w] = combine(l[w], load(x[w]));                        \
-        }                                                                                                    \
-        for (int half = LANES / 2; half; half /= 2)                                                          \
-            for (int j = 0; j < half; j++)                                                                   \
-                for (int w = 0; w < COLUMNS; w++) lane[j][w] = combine(lane[j][w], lane[j + half][w]);       \
-        for (int64_t w = 0; w < width; w++) ((T *)result)[w * apart] = unload(lane[0][w]);                   \
-    }                                                                                                        \
-    VARIANTS(name##_rows, (const void *from, int64_t n, void *result), (from, n, result))                    \
-    VARIANTS(                                                                                                \
-        name##_columns,                                                                                      \
-        (const void *from, const int64_t *offset, int64_t n, int64_t width, void *result, int64_t apart),    \
-        (from, offset, n, width, result, apart))
-
-BLOCK_KERNELS(sum_f32, float, float, SELF, add_f32, -0.0f, SELF)
-BLOCK_KERNELS(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF)
-BLOCK_KERNELS(amax_f32, float, int32_t, order_key, max_i32, order_key(-__builtin_inff()), from_key)
-BLOCK_KERNELS(amax_i64, int64_t, int64_t, SELF, max_i64, INT64_MIN, SELF)
-
-typedef void rows_kernel(const void *from, int64_t n, void *result);
-typedef void columns_kernel(const void *from, const int64_t *offset, int64_t n, int64_t width, void *result,
-                            int64_t apart);
+#define GRAIN 32768 // elements; below this a second thread costs more than it gives
+#define GROUP 32    // results whose lanes fit in the first-level cache
 
 typedef struct {
     int64_t rank, dim[MAX_RANK], stride[MAX_RANK];
@@ -84,8 +19,8 @@ typedef struct {
 
 // One level of the reduction.
 typedef struct {
-    rows_kernel *rows;
-    columns_kernel *columns;
+    const reduction *kernel;
+    enum isa isa;
     int64_t size; // of an item
     const char *from;
     char *to; // [outer, width, blocks]
@@ -109,11 +44,11 @@ static void axes_add(axes *a, int64_t dim, int64_t stride) {
 
 static int64_t axes_offset(const axes *a, int64_t index) {
     int64_t offset = 0;
-    for (int64_t d = a->rank - 1; d >= 0; d--) {
+    for (int64_t d = a->rank - 1; d > 0; d--) {
         offset += index % a->dim[d] * a->stride[d];
         index /= a->dim[d];
     }
-    return offset;
+    return a->rank ? offset + index * a->stride[0] : 0;
 }
 
 // The offsets of elements [begin, end).
@@ -126,34 +61,59 @@ static void axes_offsets(const axes *a, int64_t begin, int64_t end, int64_t *off
     }
 }
 
-// Elements [begin, end) in a row: where they stand, if they are contiguous there, or else copied to
-// `scratch`.
-static const char *in_a_row(const axes *a, const char *base, int64_t size, int64_t begin, int64_t end,
-                            char *scratch) {
-    const int64_t inner = a->rank ? a->dim[a->rank - 1] : 1, step = a->rank ? a->stride[a->rank - 1] : 1;
-    if (begin == end) return base;
-    if (step == 1 && end - begin <= inner - begin % inner) return base + axes_offset(a, begin) * size;
-    char *to = scratch;
-    for (int64_t at = begin; at < end;) {
-        const char *from = base + axes_offset(a, at) * size;
-        const int64_t count = min_i64(inner - at % inner, end - at);
-        if (step == 1)
-            memcpy(to, from, (size_t)(count * size));
-        else if (size == 8)
-            for (int64_t i = 0; i < count; i++) ((int64_t *)to)[i] = ((const int64_t *)from)[i * step];
-        else
-            for (int64_t i = 0; i < count; i++) ((int32_t *)to)[i] = ((const int32_t *)from)[i * step];
-        to += count * size;
-        at += count;
-    }
-    return scratch;
+// ----------------------------------------------------------------------------------------------------- rows
+
+// Block `block` of the result at kept position `outer`, whose elements are contiguous.
+static void one_row(const level *l, int64_t block, int64_t outer) {
+    const char *x = l->from + (axes_offset(&l->kept, outer) + block * BLOCK) * l->size;
+    l->kernel->whole[l->isa](x, min_i64(BLOCK, l->n - block * BLOCK),
+                             l->to + (outer * l->blocks + block) * l->size);
 }
 
-static void range(void *context, int64_t begin, int64_t end) {
+// The same for `count` results whose elements are many runs. They take turns run by run, because the runs of
+// neighbouring results are neighbours in memory.
+static void block_of_runs(const level *l, int64_t block, int64_t outer, int64_t count) {
+    int64_t state[GROUP][LANES];
+    const char *base[GROUP];
+    for (int64_t g = 0; g < count; g++) {
+        base[g] = l->from + axes_offset(&l->kept, outer + g) * l->size;
+        l->kernel->begin[l->isa](state[g]);
+    }
+    // INVARIANT: the last reduced axis has stride 1. An axis of stride 1 exists, since axes of size 1 are
+    // dropped, and were it a kept one, the results would be columns.
+    const int64_t inner = l->reduced.dim[l->reduced.rank - 1];
+    const int64_t i0 = block * BLOCK, i1 = min_i64(i0 + BLOCK, l->n);
+    for (int64_t i = i0; i < i1;) {
+        const int64_t run = min_i64(inner - i % inner, i1 - i), offset = axes_offset(&l->reduced, i);
+        for (int64_t g = 0; g < count; g++)
+            l->kernel->add[l->isa](state[g], i - i0, base[g] + offset * l->size, run);
+        i += run;
+    }
+    for (int64_t g = 0; g < count; g++)
+        l->kernel->fold[l->isa](state[g], l->to + ((outer + g) * l->blocks + block) * l->size);
+}
+
+static void rows_range(void *context, int64_t begin, int64_t end) {
+    const level *l = context;
+    for (int64_t at = begin; at < end;) { // (block, outer)
+        const int64_t block = at / l->outer, outer = at % l->outer;
+        int64_t count = min_i64(l->outer - outer, end - at);
+        if (l->reduced.rank > 1) {
+            count = min_i64(count, GROUP);
+            block_of_runs(l, block, outer, count);
+        } else {
+            for (int64_t i = 0; i < count; i++) one_row(l, block, outer + i);
+        }
+        at += count;
+    }
+}
+
+// -------------------------------------------------------------------------------------------------- columns
+
+static void columns_range(void *context, int64_t begin, int64_t end) {
     level *l = context;
-    // For neighbouring results the offsets of a block's elements; for a single one, its elements.
-    int64_t *scratch = malloc(BLOCK * sizeof *scratch);
-    if (!scratch) {
+    int64_t *offset = malloc(BLOCK * sizeof *offset);
+    if (!offset) {
         __atomic_store_n(&l->failed, 1, __ATOMIC_RELAXED);
         return;
     }
@@ -163,21 +123,40 @@ static void range(void *context, int64_t begin, int64_t end) {
         const int64_t strip = at % l->strips, block = at / l->strips % l->blocks;
         const int64_t outer = at / l->strips / l->blocks, column = strip * COLUMNS;
         const int64_t i0 = block * BLOCK, n = min_i64(BLOCK, l->n - i0);
-        const char *base = l->from + axes_offset(&l->kept, outer) * l->size;
-        char *to = l->to + ((outer * l->width + column) * l->blocks + block) * l->size;
-        if (l->width == 1) {
-            l->rows(in_a_row(&l->reduced, base, l->size, i0, i0 + n, (char *)scratch), n, to);
-            continue;
-        }
-        if (known != block) axes_offsets(&l->reduced, i0, i0 + n, scratch);
+        if (known != block) axes_offsets(&l->reduced, i0, i0 + n, offset);
         known = block;
-        const int64_t width = min_i64(COLUMNS, l->width - column);
-        l->columns(base + column * l->size, scratch, n, width, to, l->blocks);
+        const char *x = l->from + (axes_offset(&l->kept, outer) + column) * l->size;
+        char *to = l->to + ((outer * l->width + column) * l->blocks + block) * l->size;
+        l->kernel->columns[l->isa](x, offset, n, min_i64(COLUMNS, l->width - column), to, l->blocks);
     }
-    free(scratch);
+    free(offset);
 }
 
-static int reduce(call c, rows_kernel *const *rows, columns_kernel *const *columns) {
+// -------------------------------------------------------------------------------------------- the reduction
+
+static void run_level(level *l, int threads) {
+    const int64_t results = l->outer * l->blocks, n = min_i64(l->n, BLOCK);
+    if (l->width == 1)
+        parallel(threads, results, max_i64(1, GRAIN / n), rows_range, l);
+    else
+        parallel(threads, results * l->strips, max_i64(1, GRAIN / n / min_i64(l->width, COLUMNS)),
+                 columns_range, l);
+}
+
+// A sum or maximum of one element is that element; of none, the identity.
+static void trivial(const level *l, void *to) {
+    const int64_t count = l->outer * l->width;
+    if (l->n == 1) {
+        memcpy(to, l->from, (size_t)(count * l->size));
+        return;
+    }
+    int64_t state[LANES], identity;
+    l->kernel->begin[l->isa](state);
+    l->kernel->fold[l->isa](state, &identity);
+    for (int64_t i = 0; i < count; i++) memcpy((char *)to + i * l->size, &identity, (size_t)l->size);
+}
+
+static int reduce(call c, const reduction *f32, const reduction *i64) {
     const tensor *x = input(c.sig, 0);
     const int64_t *attr = attributes(c.sig); // count, dims..., keepdim
     int64_t stride[MAX_RANK], step = 1;
@@ -185,26 +164,29 @@ static int reduce(call c, rows_kernel *const *rows, columns_kernel *const *colum
     for (int64_t i = 0; i < attr[0]; i++) is_reduced[attr[1 + i]] = 1;
     for (int64_t d = x->rank - 1; d >= 0; d--) stride[d] = step, step *= x->dim[d];
 
-    level l = {
-        .rows = rows[c.isa], .columns = columns[c.isa], .size = item_size(x->dtype), .from = c.data[0]};
+    level l = {.kernel = x->dtype == F32 ? f32 : i64,
+               .isa = c.isa,
+               .size = item_size(x->dtype),
+               .from = c.data[0],
+               .width = 1};
     for (int64_t d = 0; d < x->rank; d++)
         axes_add(is_reduced[d] ? &l.reduced : &l.kept, x->dim[d], stride[d]);
     l.n = product(l.reduced.dim, l.reduced.rank);
-    l.width = 1;
-    if (l.kept.rank && l.kept.stride[l.kept.rank - 1] == 1 && l.n > 1) l.width = l.kept.dim[--l.kept.rank];
+    if (l.kept.rank && l.kept.stride[l.kept.rank - 1] == 1) l.width = l.kept.dim[--l.kept.rank];
     l.outer = product(l.kept.dim, l.kept.rank);
     if (l.outer * l.width == 0) return 0;
+    if (l.n <= 1) {
+        trivial(&l, c.data[1]);
+        return 0;
+    }
 
     for (void *partial = NULL;;) {
-        l.blocks = max_i64(1, ceil_div(l.n, BLOCK));
+        l.blocks = ceil_div(l.n, BLOCK);
         l.strips = ceil_div(l.width, COLUMNS);
         void *to = l.blocks == 1 ? c.data[1] : malloc((size_t)(l.outer * l.width * l.blocks * l.size));
         l.to = to;
-        if (!to) l.failed = 1;
-        const int64_t work = min_i64(l.n, BLOCK) * min_i64(l.width, COLUMNS);
-        if (to)
-            parallel(c.threads, l.outer * l.blocks * l.strips, max_i64(1, 32768 / max_i64(work, 1)), range,
-                     &l);
+        l.failed = !to;
+        if (to) run_level(&l, c.threads);
         free(partial);
         if (l.blocks == 1 || l.failed) {
             if (l.blocks > 1) free(to);
@@ -222,11 +204,9 @@ static int reduce(call c, rows_kernel *const *rows, columns_kernel *const *colum
 }
 
 OPERATOR(sum) {
-    return input(sig, 0)->dtype == F32 ? reduce(CALL, sum_f32_rows, sum_f32_columns)
-                                       : reduce(CALL, sum_i64_rows, sum_i64_columns);
+    return reduce(CALL, &sum_f32, &sum_i64);
 }
 
 OPERATOR(amax) {
-    return input(sig, 0)->dtype == F32 ? reduce(CALL, amax_f32_rows, amax_f32_columns)
-                                       : reduce(CALL, amax_i64_rows, amax_i64_columns);
+    return reduce(CALL, &amax_f32, &amax_i64);
 }

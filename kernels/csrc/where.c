@@ -2,6 +2,7 @@
 
 #include "repops.h"
 #include "broadcast.h"
+#include "rows.h"
 
 #define GRAIN 16384
 
@@ -23,7 +24,7 @@ typedef struct {
             o[i] = c[i * sc] ? x : y;                                                                        \
         }                                                                                                    \
     }                                                                                                        \
-    BODY select_##T##_body(int64_t n, void *o, const uint8_t *c, int64_t sc, const void *a, int64_t sa,      \
+    BODY select_##T##_body(int64_t n, void *o, const void *c, int64_t sc, const void *a, int64_t sa,         \
                            const void *b, int64_t sb) {                                                      \
         switch (sc * 4 + sa * 2 + sb) {                                                                      \
         case 7:                                                                                              \
@@ -44,19 +45,29 @@ typedef struct {
         case 2:                                                                                              \
             loop_##T(n, o, c, 0, a, 1, b, 0);                                                                \
             break;                                                                                           \
-        default:                                                                                             \
+        case 1:                                                                                              \
             loop_##T(n, o, c, 0, a, 0, b, 1);                                                                \
+            break;                                                                                           \
+        default:                                                                                             \
+            loop_##T(n, o, c, 0, a, 0, b, 0);                                                                \
             break;                                                                                           \
         }                                                                                                    \
     }                                                                                                        \
     VARIANTS(select_##T,                                                                                     \
-             (int64_t n, void *o, const uint8_t *c, int64_t sc, const void *a, int64_t sa, const void *b,    \
+             (int64_t n, void *o, const void *c, int64_t sc, const void *a, int64_t sa, const void *b,       \
               int64_t sb),                                                                                   \
              (n, o, c, sc, a, sa, b, sb))
 
 SELECT(uint8_t)
 SELECT(uint32_t)
 SELECT(uint64_t)
+
+const named_select named_selects[] = {
+    {"where_1", select_uint8_t},
+    {"where_4", select_uint32_t},
+    {"where_8", select_uint64_t},
+    {NULL, NULL},
+};
 
 static void row(void *context, int64_t count, int64_t out, const int64_t *operand) {
     const job *j = context;
