@@ -1,0 +1,82 @@
+// Scalar rules and index arithmetic that several families share.
+
+#ifndef REPOPS_COMMON_CUH
+#define REPOPS_COMMON_CUH
+
+#include "device.cuh"
+
+constexpr int MAX_RANK = 8;
+constexpr int WARP = 32;
+constexpr int MINUS_ZERO_BITS = (int)0x80000000u;
+constexpr int INF_BITS = 0x7F800000;
+constexpr i64 I64_MIN = (i64)(1ull << 63);
+constexpr i64 I64_MAX = ~I64_MIN;
+
+DEVICE i64 min_i64(i64 a, i64 b) {
+    return a < b ? a : b;
+}
+DEVICE i64 max_i64(i64 a, i64 b) {
+    return a > b ? a : b;
+}
+DEVICE float minus_zero() {
+    return f32_of(MINUS_ZERO_BITS);
+}
+DEVICE bool is_nan(float x) {
+    return (bits_of(x) & 0x7FFFFFFF) > INF_BITS;
+}
+
+// An integer for each value such that -inf < ... < -0 < +0 < ... < inf < NaN, and all NaNs are equal.
+DEVICE int order_key(float x) {
+    const int b = bits_of(x), key = b ^ ((b >> 31) & 0x7FFFFFFF);
+    return is_nan(x) ? 0x7FFFFFFF : key;
+}
+DEVICE i64 order_key(i64 x) {
+    return x;
+}
+template <class T> DEVICE T larger(T a, T b) {
+    return order_key(a) >= order_key(b) ? a : b;
+}
+
+// A divisor with what makes dividing by it cheap: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n) >> shift.
+struct Divisor {
+    i64 d;
+    u32 magic, shift;
+};
+DEVICE i64 quotient(i64 n, const Divisor &by) {
+    if ((u64)(n | by.d) < (1ull << 31)) return (high_product((u32)n, by.magic) + (u32)n) >> by.shift;
+    return (i64)((u64)n / (u64)by.d);
+}
+
+// Dimensions and strides (in elements); row-major index -> offset.
+struct Axes {
+    i64 rank;
+    Divisor dim[MAX_RANK];
+    i64 stride[MAX_RANK];
+};
+DEVICE i64 axes_offset(const Axes &a, i64 index) {
+    i64 offset = 0;
+    for (int d = (int)a.rank - 1; d > 0; d--) {
+        const i64 rest = quotient(index, a.dim[d]);
+        offset += (index - rest * a.dim[d].d) * a.stride[d];
+        index = rest;
+    }
+    return a.rank ? offset + index * a.stride[0] : 0;
+}
+
+// V elements that are read and written at once.
+template <class T, int V> struct alignas(sizeof(T) * V) Pack {
+    T at[V];
+};
+DEVICE bool aligned(const void *pointer, int bytes) {
+    return ((u64)pointer & (u64)(bytes - 1)) == 0;
+}
+
+// This thread's number in the grid, and how many there are.
+DEVICE i64 global_thread() {
+    return block_index() * block_threads() + thread_index();
+}
+DEVICE i64 global_threads() {
+    return grid_blocks() * block_threads();
+}
+
+#endif

@@ -1,0 +1,111 @@
+// What a kernel may use of the machine, in a few words of our own, so that the tests can run the same sources on the host:
+// tests/kernels/cuda/emulation/device.h is the other implementation of this file.
+//
+// A kernel takes ONE struct by value, whose members are all 8 bytes wide: the caller packs it as a list of 64-bit words.
+// Blocks and grids have one dimension; shared memory is one struct a kernel, at most 48 KB.
+
+#ifndef REPOPS_DEVICE_CUH
+#define REPOPS_DEVICE_CUH
+
+#define KERNEL(name, Params, threads, blocks)                                                                \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Params p)
+#define SHARED(Type, name) __shared__ __align__(16) Type name
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned char u8;
+
+DEVICE int thread_index() {
+    return (int)threadIdx.x;
+}
+DEVICE i64 block_index() {
+    return blockIdx.x;
+}
+DEVICE int block_threads() {
+    return (int)blockDim.x;
+}
+DEVICE i64 grid_blocks() {
+    return gridDim.x;
+}
+
+DEVICE void sync_block() {
+    __syncthreads();
+}
+DEVICE void sync_warp() {
+    __syncwarp();
+}
+
+// All 32 lanes of a warp take part in each of these.
+template <class T> DEVICE T from_lane(T value, int lane) {
+    return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+template <class T> DEVICE T from_lane_above(T value, int distance) {
+    return __shfl_down_sync(0xFFFFFFFFu, value, distance);
+}
+DEVICE u32 lanes_where(bool condition) {
+    return __ballot_sync(0xFFFFFFFFu, condition);
+}
+
+DEVICE void atomic_increment(u32 *counter) {
+    atomicAdd(counter, 1u);
+}
+
+// Arithmetic that is rounded as written, whatever the compiler's options are.
+DEVICE float add_rn(float a, float b) {
+    return __fadd_rn(a, b);
+}
+DEVICE float sub_rn(float a, float b) {
+    return __fsub_rn(a, b);
+}
+DEVICE float mul_rn(float a, float b) {
+    return __fmul_rn(a, b);
+}
+DEVICE float div_rn(float a, float b) {
+    return __fdiv_rn(a, b);
+}
+DEVICE float sqrt_rn(float a) {
+    return __fsqrt_rn(a);
+}
+DEVICE float fma_rn(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+DEVICE int bits_of(float x) {
+    return __float_as_int(x);
+}
+DEVICE float f32_of(int bits) {
+    return __int_as_float(bits);
+}
+DEVICE float f32_from_i64(i64 x) {
+    return __ll2float_rn(x);
+}
+DEVICE u32 high_product(u32 a, u32 b) {
+    return __umulhi(a, b);
+}
+DEVICE u32 rotate_right(u32 x, int by) {
+    return __funnelshift_r(x, x, by);
+}
+DEVICE u32 pick_bytes(u32 low, u32 high, u32 selector) {
+    return __byte_perm(low, high, selector);
+}
+DEVICE int count_ones(u32 x) {
+    return __popc(x);
+}
+
+// Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. They are there for the copying thread after
+// copies_wait, for the others after a barrier that follows it.
+template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
+    const u32 to = (u32)__cvta_generic_to_shared(shared);
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES)
+                     : "memory");
+}
+DEVICE void copies_wait() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+#endif

@@ -1,0 +1,179 @@
+// The contraction behind every matrix product and convolution: a block computes one tile of C, chunk by chunk.
+//
+//     for each chunk of k (512 of them, or what is left):
+//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] come to shared memory, one slice ahead (cp.async)
+//             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in a thread's registers, k ascending, from -0
+//         C = acc (first chunk)  or  C = C + acc      by the same thread, so C itself holds the running total
+//
+// With split-K each block takes a run of chunks and leaves every chunk's result in a workspace; `add_chunks` then adds
+// them in ascending order. Either way the order is that of docs/opset.md.
+//
+// Where A and B come from is a Source (matmul.cu, conv.cu):
+//     MASKED, Table             can a single (k, column) be absent? what it keeps in shared memory
+//     begin(c)                  the first k of chunk c, which ends where the next begins
+//     prepare(table, begin, end)     called by all threads before the slices of a chunk
+//     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no trace
+//     row_place(m) + column_place(n)      where C[m, n] stands; the latter is negative if there is no such column
+
+#ifndef REPOPS_GEMM_CUH
+#define REPOPS_GEMM_CUH
+
+#include "common.cuh"
+
+constexpr int CHUNK = 512;
+constexpr int DEPTH = 16;          // k of a slice
+constexpr int A_PITCH = DEPTH + 4; // INVARIANT: 16 bytes of 8 rows, 80 bytes apart, share no bank
+constexpr u32 ALL = 0xFFFFFFFFu;
+
+// WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y + 8 i and
+// columns 4 x + 16 j + (0..3): then the reads of A and B in a warp are free of bank conflicts.
+template <int WARPS_M, int WARPS_N_, int TM_, int TN_> struct Tile {
+    static constexpr int TM = TM_, TN = TN_, WARPS_N = WARPS_N_, WARP_N = 4 * TN;
+    static constexpr int BM = WARPS_M * 8 * TM, BN = WARPS_N * WARP_N, THREADS = WARPS_M * WARPS_N * WARP;
+};
+typedef Tile<2, 4, 8, 8> Large;  // 128 x 128, 256 threads
+typedef Tile<2, 4, 4, 4> Medium; // 64 x 64, 256 threads
+typedef Tile<1, 2, 4, 4> Small;  // 32 x 32, 64 threads
+
+template <class T> struct alignas(16) Stage {
+    float a[T::BM][A_PITCH];
+    float b[DEPTH][T::BN];
+    u32 exists[DEPTH][T::BN / WARP]; // bit n: column n exists at this k (used if MASKED)
+};
+template <class T, class Table> struct alignas(16) Memory {
+    Stage<T> stage[2];
+    Table table;
+};
+
+// How the work is shared out: block -> (tile of rows, tile of columns, split, batch), the first varying fastest.
+struct Grid {
+    i64 m, n; // of one batch
+    i64 tiles_m, tiles_n, splits;
+    i64 chunks; // of K; each split does ceil(chunks / splits)
+    i64 out_elements;
+    float *out;
+    float *partial; // [chunk][element of out]; null without split-K
+};
+struct Share {
+    i64 row, column, first_chunk, end_chunk, batch;
+};
+template <class T> DEVICE Share share_of(const Grid &g) {
+    i64 at = block_index();
+    Share s;
+    s.row = at % g.tiles_m * T::BM;
+    at /= g.tiles_m;
+    s.column = at % g.tiles_n * T::BN;
+    at /= g.tiles_n;
+    const i64 chunks = (g.chunks + g.splits - 1) / g.splits;
+    s.first_chunk = at % g.splits * chunks;
+    s.end_chunk = min_i64(s.first_chunk + chunks, g.chunks);
+    s.batch = at / g.splits;
+    return s;
+}
+
+// This thread's first row and column in the tile.
+template <class T> DEVICE int own_row() {
+    return thread_index() / WARP / T::WARPS_N * 8 * T::TM + thread_index() % WARP / 4;
+}
+template <class T> DEVICE int own_column() {
+    return thread_index() / WARP % T::WARPS_N * T::WARP_N + thread_index() % 4 * 4;
+}
+
+typedef Pack<float, 4> Four;
+
+// One k: acc += a column of A times a row of B. Bit j % 4 + 16 (j / 4) of `exists` says whether column j exists; an
+// absent term is skipped, which is what (-0, +0) amounts to.
+template <class T, bool MASKED>
+DEVICE void multiply(const Four (&a)[T::TM], int k, const float *b_row, u32 exists,
+                     float (&acc)[T::TM][T::TN]) {
+    Four b[T::TN / 4];
+#pragma unroll
+    for (int j = 0; j < T::TN / 4; j++) b[j] = *(const Four *)(b_row + 16 * j);
+#pragma unroll
+    for (int j = 0; j < T::TN; j++) {
+        if (MASKED && !(exists >> (j % 4 + 16 * (j / 4)) & 1)) continue;
+#pragma unroll
+        for (int i = 0; i < T::TM; i++) acc[i][j] = fma_rn(a[i].at[k], b[j / 4].at[j % 4], acc[i][j]);
+    }
+}
+
+template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, float (&acc)[T::TM][T::TN]) {
+    const int row = own_row<T>(), column = own_column<T>();
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 4) {
+        Four a[T::TM];
+#pragma unroll
+        for (int i = 0; i < T::TM; i++) a[i] = *(const Four *)&s.a[row + 8 * i][k];
+        if constexpr (MASKED) {
+            u32 exists[4];
+#pragma unroll
+            for (int d = 0; d < 4; d++) exists[d] = s.exists[k + d][column / WARP];
+            if ((exists[0] & exists[1] & exists[2] & exists[3]) != ALL) { // the same for all lanes of the warp
+#pragma unroll
+                for (int d = 0; d < 4; d++)
+                    multiply<T, true>(a, d, &s.b[k + d][column], exists[d] >> column % WARP, acc);
+                continue;
+            }
+        }
+#pragma unroll
+        for (int d = 0; d < 4; d++) multiply<T, false>(a, d, &s.b[k + d][column], ALL, acc);
+    }
+}
+
+// C = acc, or C = C + acc.
+template <class T, class Source>
+DEVICE void put(const Source &source, const Share &share, i64 m, float *out, bool add,
+                const float (&acc)[T::TM][T::TN]) {
+    const i64 row = share.row + own_row<T>(), column = share.column + own_column<T>();
+#pragma unroll
+    for (int j = 0; j < T::TN; j += 4) {
+        i64 place[4];
+#pragma unroll
+        for (int d = 0; d < 4; d++) place[d] = source.column_place(column + 4 * j + d);
+        const bool run = place[3] >= 0 && place[3] - place[0] == 3;
+#pragma unroll
+        for (int i = 0; i < T::TM; i++) {
+            if (row + 8 * i >= m) continue;
+            float *to = out + source.row_place(row + 8 * i);
+            if (run && aligned(to + place[0], 16)) {
+                Four c;
+                if (add) c = *(const Four *)(to + place[0]);
+#pragma unroll
+                for (int d = 0; d < 4; d++) c.at[d] = add ? add_rn(c.at[d], acc[i][j + d]) : acc[i][j + d];
+                *(Four *)(to + place[0]) = c;
+            } else {
+#pragma unroll
+                for (int d = 0; d < 4; d++)
+                    if (place[d] >= 0)
+                        to[place[d]] = add ? add_rn(to[place[d]], acc[i][j + d]) : acc[i][j + d];
+            }
+        }
+    }
+}
+
+template <class T, class Source> DEVICE void contract(const Grid &g, const Share &share, Source &source) {
+    typedef Memory<T, typename Source::Table> All;
+    SHARED(All, memory);
+    float acc[T::TM][T::TN];
+    for (i64 c = share.first_chunk; c < share.end_chunk; c++) {
+#pragma unroll
+        for (int i = 0; i < T::TM; i++)
+#pragma unroll
+            for (int j = 0; j < T::TN; j++) acc[i][j] = minus_zero();
+        const i64 begin = source.begin(c), end = source.begin(c + 1);
+        source.prepare(memory.table, begin, end);
+        if (begin < end) source.load(memory.stage[0], memory.table, begin, begin, end);
+        for (i64 k = begin; k < end; k += DEPTH) {
+            const int now = (int)(k - begin) / DEPTH & 1;
+            copies_wait();
+            sync_block(); // the slice is there, and nobody reads the stage that is loaded next
+            if (k + DEPTH < end) source.load(memory.stage[now ^ 1], memory.table, begin, k + DEPTH, end);
+            multiply_slice<T, Source::MASKED>(memory.stage[now], acc);
+        }
+        sync_block(); // before the next chunk writes to shared memory
+        float *to = g.partial ? g.partial + c * g.out_elements : g.out;
+        put<T>(source, share, g.m, to, !g.partial && c > 0, acc);
+    }
+}
+
+#endif

@@ -1,0 +1,98 @@
+"""How a contraction is cut up: tiles, split-K, and the kernels for a single row or column. Used by matmul and conv.
+
+The order of the arithmetic is in the chunks of 512 (kernels/cuda/gemm.cuh); everything here is only about speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .plan import Launch, Ref, Target, Word, ceil_div, grid, launch
+
+CHUNK = 512
+MAX_WORKSPACE = 1 << 28  # bytes that split-K may take
+
+
+class Tile(NamedTuple):
+    """An instance of gemm.cuh. `resident` blocks share a multiprocessor; `rate` is their speed together, relative."""
+
+    name: str
+    size: int  # rows and columns
+    threads: int
+    resident: int
+    rate: float
+
+
+TILES = (
+    Tile("large", 128, 256, 2, 1.0),
+    Tile("medium", 64, 256, 4, 0.7),
+    Tile("small", 32, 64, 8, 0.4),
+)
+
+
+class Cut(NamedTuple):
+    """A tile and into how many runs of chunks K is split."""
+
+    tile: Tile
+    tiles_m: int
+    tiles_n: int
+    splits: int
+
+
+def choose(m: int, n: int, batches: int, chunks: int, out_elements: int, target: Target) -> Cut:
+    """The cut that should take the least time: whole waves of blocks, each as long as its chunks."""
+    can_split = chunks > 1 and chunks * out_elements * 4 <= MAX_WORKSPACE
+
+    def cuts() -> list[Cut]:
+        found = []
+        for tile in TILES:
+            tiles_m, tiles_n = ceil_div(m, tile.size), ceil_div(n, tile.size)
+            slots = target.multiprocessors * tile.resident
+            wanted = min(chunks, max(1, slots // (tiles_m * tiles_n * batches))) if can_split else 1
+            for splits in {1, ceil_div(chunks, ceil_div(chunks, wanted))}:
+                found.append(Cut(tile, tiles_m, tiles_n, splits))
+        return found
+
+    def time(cut: Cut) -> float:
+        tile, blocks = cut.tile, cut.tiles_m * cut.tiles_n * batches * cut.splits
+        waves = ceil_div(blocks, target.multiprocessors * tile.resident)
+        work = waves * tile.size**2 * ceil_div(chunks, cut.splits) * tile.resident / tile.rate
+        # Each chunk's result is written and read once more: in units of one multiprocessor's work on a tile.
+        return work + (cut.splits > 1) * (chunks * out_elements / target.multiprocessors / 16 + 4096)
+
+    return min(cuts(), key=time)
+
+
+class Contraction(NamedTuple):
+    m: int
+    n: int
+    batches: int  # of the grid
+    k: int
+    out: Ref
+    out_elements: int
+    partial: Ref  # the workspace, if K is split
+
+
+def tiled(
+    c: Contraction, target: Target, kernel: Callable[[Tile], str], operands: list[Word]
+) -> tuple[list[Launch], tuple[int, ...]]:
+    """Launches of the tile kernel (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
+    chunks = ceil_div(c.k, CHUNK)
+    if c.out_elements == 0:
+        return [], ()
+    if chunks == 0:
+        return [add_chunks(c, 0, target)], ()
+    cut = choose(c.m, c.n, c.batches, chunks, c.out_elements, target)
+    partial: Word = c.partial if cut.splits > 1 else 0
+    words = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, partial]
+    blocks = cut.tiles_m * cut.tiles_n * cut.splits * c.batches
+    first = launch(kernel(cut.tile), blocks, cut.tile.threads, [*words, *operands])
+    if cut.splits == 1:
+        return [first], ()
+    return [first, add_chunks(c, chunks, target)], (chunks * c.out_elements * 4,)
+
+
+def add_chunks(c: Contraction, chunks: int, target: Target) -> Launch:
+    blocks = grid(c.out_elements, 256, target)
+    return launch("matmul.add_chunks", blocks, 256, [c.out_elements, chunks, c.partial if chunks else 0, c.out])

@@ -1,0 +1,35 @@
+"""Plans of mm and bmm (kernels/cuda/matmul.cu)."""
+
+from __future__ import annotations
+
+from ..tensors import Call
+from .contraction import CHUNK, Contraction, add_chunks, tiled
+from .plan import Plan, Target, ceil_div, elements, inputs_of, launch, outputs_of, planner, workspace_of
+
+VECTOR_THREADS = 128
+
+
+@planner("mm", "bmm")
+def matmul(call: Call, target: Target) -> Plan:
+    (_, a), (_, b) = call.inputs
+    (m, k), n = a[-2:], b[-1]
+    batches = a[0] if len(a) == 3 else 1
+    (out,) = outputs_of(call)
+    total = elements(call.outputs[0][1])
+    c = Contraction(m, n, batches, k, out, total, workspace_of(call))
+    if total and k and 1 in (m, n):
+        return _vector(c, call, target)
+    launches, workspaces = tiled(c, target, lambda tile: f"matmul.matmul_{tile.name}", [k, *inputs_of(call)])
+    return Plan(tuple(launches), workspaces)
+
+
+def _vector(c: Contraction, call: Call, target: Target) -> Plan:
+    kernel, other = ("row_times_matrix", c.n) if c.m == 1 else ("matrix_times_column", c.m)
+    chunks = ceil_div(c.k, CHUNK)
+    to = c.out if chunks == 1 else c.partial
+    blocks = ceil_div(other, VECTOR_THREADS) * c.batches * chunks
+    words = [c.batches, c.k, other, chunks, *inputs_of(call), to]
+    first = launch(f"matmul.{kernel}", blocks, VECTOR_THREADS, words)
+    if chunks == 1:
+        return Plan((first,))
+    return Plan((first, add_chunks(c, chunks, target)), (chunks * c.out_elements * 4,))

@@ -1,0 +1,151 @@
+"""Plans: which kernels a call launches, on which grids and with which arguments. Pure: no GPU is needed to make one.
+
+    call = call_of(name, specs, attrs)
+    plan = plan_of(call, multiprocessors)      launches, in order, and the bytes of each workspace
+    run them with repops.cuda.device           ... or, in the tests, on the host
+
+A kernel takes one struct of 64-bit words (kernels/cuda/device.cuh). In a plan the words that are addresses are `Ref`s:
+buffers are numbered inputs first, then outputs, then workspaces.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..opset import ITEM_SIZE, MAX_RANK, OpError, Shape
+from ..tensors import Call
+
+MAX_GRID = (1 << 31) - 1
+
+
+class TooLarge(OpError):
+    """A call whose grid or workspace no GPU can hold."""
+
+
+class Ref(NamedTuple):
+    """The address of a buffer of the call, or of a place in it."""
+
+    buffer: int
+    offset: int = 0
+
+
+Word = int | Ref
+
+
+class Launch(NamedTuple):
+    """One kernel on one grid. `kernel` is "source.name"; the source is kernels/cuda/<source>.cu."""
+
+    kernel: str
+    blocks: int
+    threads: int
+    words: bytes
+    refs: tuple[tuple[int, Ref], ...]  # (byte offset in words, what to put there)
+
+
+class Plan(NamedTuple):
+    launches: tuple[Launch, ...]
+    workspaces: tuple[int, ...] = ()  # bytes
+
+
+class Target(NamedTuple):
+    """What a plan may depend on besides the call. INVARIANT: results do not depend on it."""
+
+    multiprocessors: int
+
+
+Planner = Callable[[Call, Target], Plan]
+PLANNERS: dict[str, Planner] = {}
+
+
+def planner(*names: str) -> Callable[[Planner], Planner]:
+    """Register the function that plans these operators."""
+
+    def register(function: Planner) -> Planner:
+        PLANNERS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def launch(kernel: str, blocks: int, threads: int, words: Sequence[Word]) -> Launch:
+    """Check the grid, and pack the words (modulo 2^64)."""
+    if blocks > MAX_GRID:
+        raise TooLarge(f"{kernel}: grid too large", blocks=blocks)
+    numbers = [word if isinstance(word, int) else 0 for word in words]
+    packed = struct.pack(f"<{len(words)}Q", *[number % (1 << 64) for number in numbers])
+    refs = tuple((8 * i, word) for i, word in enumerate(words) if isinstance(word, Ref))
+    return Launch(kernel, blocks, threads, packed, refs)
+
+
+def inputs_of(call: Call) -> list[Ref]:
+    return [Ref(i) for i in range(len(call.inputs))]
+
+
+def outputs_of(call: Call) -> list[Ref]:
+    return [Ref(len(call.inputs) + i) for i in range(len(call.outputs))]
+
+
+def workspace_of(call: Call, index: int = 0) -> Ref:
+    return Ref(len(call.inputs) + len(call.outputs) + index)
+
+
+def ceil_div(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def elements(shape: Shape) -> int:
+    return math.prod(shape)
+
+
+def grid(items: int, per_block: int, target: Target, waves: int = 32) -> int:
+    """Blocks for items that a grid-stride loop shares out: one a piece, up to `waves` for each multiprocessor."""
+    return max(1, min(ceil_div(items, per_block), target.multiprocessors * waves))
+
+
+# ------------------------------------------------------------------------------------ structs of common.cuh
+
+
+def divisor(d: int) -> list[Word]:
+    """`Divisor`: d, and what turns a division by it into a multiplication (for 0 <= n < 2^31)."""
+    shift = (d - 1).bit_length() if d < 1 << 31 else 0
+    magic = ((1 << 32) * ((1 << shift) - d) // d + 1) % (1 << 32) if 0 < d < 1 << 31 else 0
+    return [d, magic | shift << 32]
+
+
+class Axes(NamedTuple):
+    """Dimensions and strides in elements, outermost first, neighbours merged where one runs on into the other."""
+
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def words(self) -> list[Word]:
+        gap = MAX_RANK - len(self.dims)
+        dims = itertools.chain.from_iterable(divisor(d) for d in (*self.dims, *[1] * gap))
+        return [len(self.dims), *dims, *self.strides, *[0] * gap]
+
+
+def merge(dims: Sequence[int], *strides: Sequence[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Drop dimensions of size 1 and merge neighbours that every operand walks as one."""
+    kept: list[tuple[int, list[int]]] = []
+    for d, size in enumerate(dims):
+        steps = [operand[d] for operand in strides]
+        if size == 1:
+            continue
+        if kept and all(outer == size * step for outer, step in zip(kept[-1][1], steps, strict=True)):
+            kept[-1] = (kept[-1][0] * size, steps)
+        else:
+            kept.append((size, steps))
+    return tuple(size for size, _ in kept), [tuple(s[o] for _, s in kept) for o in range(len(strides))]
+
+
+def row_major(shape: Shape) -> tuple[int, ...]:
+    """The stride of each dimension, in elements."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def item_size(call: Call) -> int:
+    return ITEM_SIZE[call.outputs[0][0]]

@@ -1,0 +1,61 @@
+"""Plans of the elementwise operators (kernels/cuda/pointwise.cu)."""
+
+from __future__ import annotations
+
+from ..opset import ITEM_SIZE, Dtype, Shape
+from ..tensors import Call
+from .plan import (
+    MAX_RANK,
+    Axes,
+    Plan,
+    Target,
+    Word,
+    elements,
+    grid,
+    inputs_of,
+    launch,
+    merge,
+    outputs_of,
+    planner,
+    row_major,
+)
+
+THREADS = 256
+
+
+def broadcast_strides(shape: Shape, out: Shape) -> tuple[int, ...]:
+    """For each dimension of the output, how far the operand moves: 0 where it is broadcast."""
+    own = tuple(0 if size == 1 else step for size, step in zip(shape, row_major(shape), strict=True))
+    return (0,) * (len(out) - len(shape)) + own
+
+
+def _kernel(call: Call) -> str:
+    def letters(dtype: Dtype) -> str:
+        return dtype.name.lower()
+
+    name = call.op.name
+    if name == "where":
+        return f"where_{ITEM_SIZE[call.outputs[0][0]]}"
+    if name == "cast":
+        return f"cast_{letters(call.inputs[0][0])}_{letters(call.outputs[0][0])}"
+    return f"{name}_{letters(call.inputs[0][0])}"
+
+
+@planner(*"add sub mul div neg maximum minimum sqrt rsqrt exp log erf tanh sin cos log1p pow".split())
+@planner(*"eq ne lt le gt ge logical_and logical_or logical_not where cast".split())
+def elementwise(call: Call, target: Target) -> Plan:
+    shape = call.outputs[0][1]
+    n = elements(shape)
+    if n == 0:
+        return Plan(())
+    dims, strides = merge(shape, *[broadcast_strides(own, shape) for _, own in call.inputs])
+    if not dims:
+        dims, strides = (1,), [(1,) for _ in strides]
+    rest = 3 - len(strides)
+    words: list[Word] = [n, *Axes(dims, strides[0]).words()]
+    for operand in (*strides[1:], *[()] * rest):
+        words += [*operand, *[0] * (MAX_RANK - len(operand))]
+    words += [*inputs_of(call), *[0] * rest, *outputs_of(call)]
+    per_thread = 16 // max(ITEM_SIZE[dtype] for dtype, _ in (*call.inputs, *call.outputs))
+    blocks = grid(n, THREADS * per_thread, target)
+    return Plan((launch(f"pointwise.{_kernel(call)}", blocks, THREADS, words),))

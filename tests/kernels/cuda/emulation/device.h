@@ -1,0 +1,138 @@
+// kernels/cuda/device.cuh on the host: the threads of a block are fibers of one thread, so that barriers and exchanges
+// between lanes are real, and blocks run one after the other. What a GPU would leave undefined is an error here.
+
+#ifndef REPOPS_DEVICE_CUH
+#define REPOPS_DEVICE_CUH
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned char u8;
+
+struct Emulation { // of the thread that runs now
+    int thread, threads;
+    i64 block, blocks;
+};
+extern Emulation emulation;
+
+typedef void emulated_body(const void *params);
+void emulated_sync_block();
+void emulated_sync_warp();
+void *emulated_shared(size_t bytes);
+void emulated_exchange(u64 value, u64 of_lane[32]);
+void emulated_copy_later(void *to, const void *from, int bytes);
+void emulated_copies_wait();
+
+#define KERNEL(name, Params, threads_, blocks_)                                                              \
+    static void name##_body(const Params &p);                                                                \
+    extern "C" const int name##_bytes = sizeof(Params), name##_threads = threads_;                           \
+    extern "C" void name(const void *params) { name##_body(*(const Params *)params); }                       \
+    static void name##_body(const Params &p)
+#define SHARED(Type, name) Type &name = *(Type *)emulated_shared(sizeof(Type))
+#define DEVICE static inline
+#define DEVICE_MEMBER inline
+#define __device__
+#define __forceinline__ inline
+
+DEVICE int thread_index() {
+    return emulation.thread;
+}
+DEVICE i64 block_index() {
+    return emulation.block;
+}
+DEVICE int block_threads() {
+    return emulation.threads;
+}
+DEVICE i64 grid_blocks() {
+    return emulation.blocks;
+}
+
+DEVICE void sync_block() {
+    emulated_sync_block();
+}
+DEVICE void sync_warp() {
+    emulated_sync_warp();
+}
+
+template <class T> T from_lane(T value, int lane) {
+    u64 own = 0, all[32];
+    memcpy(&own, &value, sizeof value);
+    emulated_exchange(own, all);
+    memcpy(&value, &all[lane & 31], sizeof value);
+    return value;
+}
+template <class T> T from_lane_above(T value, int distance) {
+    const int lane = emulation.thread % 32;
+    return from_lane(value, lane + distance < 32 ? lane + distance : lane);
+}
+DEVICE u32 lanes_where(bool condition) {
+    u64 all[32];
+    u32 mask = 0;
+    emulated_exchange(condition, all);
+    for (int i = 0; i < 32; i++) mask |= (u32)all[i] << i;
+    return mask;
+}
+
+DEVICE void atomic_increment(u32 *counter) {
+    ++*counter;
+}
+
+DEVICE float add_rn(float a, float b) {
+    return a + b;
+}
+DEVICE float sub_rn(float a, float b) {
+    return a - b;
+}
+DEVICE float mul_rn(float a, float b) {
+    return a * b;
+}
+DEVICE float div_rn(float a, float b) {
+    return a / b;
+}
+DEVICE float sqrt_rn(float a) {
+    return sqrtf(a);
+}
+DEVICE float fma_rn(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+DEVICE int bits_of(float x) {
+    int b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+DEVICE float f32_of(int b) {
+    float x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+DEVICE float f32_from_i64(i64 x) {
+    return (float)x;
+}
+DEVICE u32 high_product(u32 a, u32 b) {
+    return (u32)((u64)a * b >> 32);
+}
+DEVICE u32 rotate_right(u32 x, int by) {
+    return x >> (by & 31) | x << (-by & 31);
+}
+DEVICE u32 pick_bytes(u32 low, u32 high, u32 selector) {
+    const u64 both = (u64)high << 32 | low;
+    u32 out = 0;
+    for (int i = 0; i < 4; i++) out |= (u32)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return out;
+}
+DEVICE int count_ones(u32 x) {
+    return __builtin_popcount(x);
+}
+
+template <int BYTES> void copy_async(void *shared, const void *global) {
+    emulated_copy_later(shared, global, BYTES);
+}
+DEVICE void copies_wait() {
+    emulated_copies_wait();
+}
+
+#endif
