@@ -3,6 +3,7 @@
 #include "repops.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 typedef unsigned environment;
@@ -18,12 +19,24 @@ static void leave(environment saved) {
     _mm_setcsr(saved);
 }
 
+// Which registers the operating system saves when it switches threads: bits 1, 2 for AVX, 5 to 7 for AVX-512.
+static unsigned saved_registers(void) {
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+// NOTE: by cpuid and not by __builtin_cpu_supports, which needs a table that not every compiler's runtime
+// has.
 int repops_best_isa(void) {
-    __builtin_cpu_init();
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return avx512 ? ISA_AVX512 : avx2 ? ISA_AVX2 : ISA_PORTABLE;
+    const unsigned fma_osxsave_avx = bit_FMA | bit_OSXSAVE | bit_AVX;
+    const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & fma_osxsave_avx) != fma_osxsave_avx) return ISA_PORTABLE;
+    const unsigned saved = saved_registers();
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 0x06) != 0x06)
+        return ISA_PORTABLE;
+    return (b & avx512) == avx512 && (saved & 0xE6) == 0xE6 ? ISA_AVX512 : ISA_AVX2;
 }
 #else
 #include <fenv.h>

@@ -12,6 +12,7 @@ applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.su
 
     REPOPS_NUM_THREADS   threads of a kernel (default: one for each core this process may use)
     REPOPS_ISA           portable, avx2 or avx512, instead of the best there is
+    REPOPS_LIBRARY       another build of the C kernels, such as one with sanitizers
 """
 
 from __future__ import annotations

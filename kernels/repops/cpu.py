@@ -16,7 +16,7 @@ import numpy as np
 
 from .library import BEST_ISA, LIBRARY, isa_code
 from .opset import MAX_RANK, Attrs, Spec
-from .tensors import NUMPY_DTYPE, Array, call_of, freeze, spec_of
+from .tensors import NUMPY_DTYPE, Array, Call, call_of, freeze, spec_of
 
 VIEWS = ("reshape",)  # the result shares the input's memory; no kernel
 
@@ -52,15 +52,20 @@ def _words(spec: Spec) -> list[int]:
     return [int(dtype), len(shape), *shape, *[0] * (MAX_RANK - len(shape))]
 
 
-@lru_cache(maxsize=16384)
-def _plan(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
-    call = call_of(name, inputs, attrs)
+def signature_words(call: Call) -> Array:
+    """The C struct `signature` of kernels/csrc/repops.h and the attributes behind it."""
     words = [len(call.inputs), len(call.outputs)]
     for spec in (*call.inputs, *call.outputs):
         words += _words(spec)
     for value in call.attrs.values():
         words += [len(value), *value] if isinstance(value, tuple) else [int(value)]
-    signature = np.array(words, dtype=np.uint64)
+    return np.array(words, dtype=np.uint64)
+
+
+@lru_cache(maxsize=16384)
+def _plan(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
+    call = call_of(name, inputs, attrs)
+    signature = signature_words(call)
     kernel = getattr(LIBRARY, f"repops_{name}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     outputs = tuple((shape, NUMPY_DTYPE[dtype]) for dtype, shape in call.outputs)

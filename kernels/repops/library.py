@@ -14,7 +14,7 @@ class LibraryError(Exception):
 
 
 def _load() -> ctypes.CDLL:
-    path = Path(__file__).parent / "librepops.so"
+    path = Path(os.environ.get("REPOPS_LIBRARY") or Path(__file__).parent / "librepops.so")
     # NOTE: read by the OpenMP runtime when it is loaded. By default its threads spin while they wait, which slows
     # everything on a busy machine: two nodes side by side took five times as long for a small step.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

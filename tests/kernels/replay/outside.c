@@ -1,0 +1,24 @@
+// Kernels that do what none may, so that the tests with sanitizers are seen to catch it.
+
+#include "repops.h"
+
+int repops_best_isa(void) {
+    return ISA_PORTABLE;
+}
+
+// Writes one element too many.
+OPERATOR(arange) {
+    (void)threads, (void)isa;
+    int64_t *out = data[0];
+    for (int64_t i = 0; i <= elements(output(sig, 0)); i++) out[i] = i;
+    return 0;
+}
+
+// Signed overflow, which C does not define.
+OPERATOR(neg) {
+    (void)threads, (void)isa;
+    const int64_t *in = data[0];
+    int64_t *out = data[1];
+    for (int64_t i = 0; i < elements(output(sig, 0)); i++) out[i] = 0 - in[i];
+    return 0;
+}

@@ -1,0 +1,114 @@
+"""The same bits from every compiler, level of optimisation and processor: recorded calls, replayed by a C program.
+
+The slow tests take other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which has the
+C libraries of other machines too.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.kernels.replay import recording
+
+ROOT = Path(__file__).parents[2]
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+GCC = ("gcc", "-fopenmp")
+SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+OUTSIDE = recording.HERE / "outside.c"
+SEEDS, LONG_SEEDS = range(2000, 2040), range(2000, 2002)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiler_cache():
+    """The first build for a machine makes its C library, which takes a minute; later ones find it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(ROOT / ".build" / "zig"))
+        patch.setenv("ZIG_LOCAL_CACHE_DIR", str(ROOT / ".build" / "zig"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replay") / "calls"
+    count = recording.write_calls(path, SEEDS, LONG_SEEDS)
+    assert count == len(recording.KERNEL_NAMES) * (len(SEEDS) + len(LONG_SEEDS))
+    return path
+
+
+def replay(program, calls, *emulator):
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    return subprocess.run([*emulator, program, calls], capture_output=True, text=True, env=environment)
+
+
+def assert_same_bits(done):
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.stdout.endswith("same bits\n")
+
+
+def test_clang(calls, tmp_path):
+    """Objects of clang linked by gcc: there is no C library to make first."""
+    program = recording.build(tmp_path, (*ZIG, "-target", "x86_64-linux-gnu"), ["-O2"], link=["gcc"])
+    assert_same_bits(replay(program, calls))
+
+
+def test_a_wrong_bit_is_found(calls, tmp_path):
+    """The control: one bit of one expected output is turned."""
+    program = recording.build(tmp_path, GCC, ["-O0"])
+    data = bytearray(recording.record("mm", recording.random_call("mm", 2000, long=True)))
+    data[-1] ^= 0x80
+    (tmp_path / "calls").write_bytes(data)
+    done = replay(program, tmp_path / "calls")
+    assert done.returncode == 1
+    assert done.stdout.startswith("mm: output 0, element ")
+
+
+BUILDS = {
+    "gcc-O0": (GCC, ("-O0",)),
+    "gcc-O3-native": (GCC, ("-O3", "-march=native")),
+    "gcc-without-openmp": (("gcc", "-Wno-unknown-pragmas"), ("-O2",)),
+    "clang-O0": ((*ZIG, "-target", "x86_64-linux-musl"), ("-O0", "-static", "-fno-sanitize=all")),
+    "clang-O3-native": ((*ZIG, "-target", "x86_64-linux-musl", "-mcpu=native"), ("-O3", "-static")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("build", BUILDS)
+def test_other_options(build, calls, tmp_path):
+    assert_same_bits(replay(recording.build(tmp_path, *BUILDS[build]), calls))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("machine", ["aarch64", "riscv64"])
+def test_other_processors(machine, calls, tmp_path):
+    emulators = (shutil.which(f"qemu-{machine}"), shutil.which(f"qemu-{machine}-static"))
+    if not any(emulators):
+        pytest.skip(f"qemu-{machine} is not installed; on Debian: apt install qemu-user")
+    emulator = next(path for path in emulators if path)
+    program = recording.build(tmp_path, (*ZIG, "-target", f"{machine}-linux-musl"), ["-O2", "-static"])
+    assert_same_bits(replay(program, calls, emulator))
+
+
+@pytest.mark.slow
+def test_no_kernel_leaves_its_arrays(calls, tmp_path):
+    assert_same_bits(replay(recording.build(tmp_path, GCC, SANITIZE), calls))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "report"), [("arange", "heap-buffer-overflow"), ("neg", "cannot be represented")]
+)
+def test_sanitizers_see_a_kernel_that_does(name, report, tmp_path):
+    program = recording.build(tmp_path, GCC, SANITIZE, kernels=[OUTSIDE])
+    smallest = np.array([np.iinfo(np.int64).min])
+    call = ([], {"n": 1000}) if name == "arange" else ([smallest], {})
+    (tmp_path / "calls").write_bytes(recording.record(name, call))
+    done = replay(program, tmp_path / "calls")
+    assert done.returncode != 0
+    assert report in done.stderr
