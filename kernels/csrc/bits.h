@@ -1,34 +1,77 @@
-// Scalar rules of binary32 that C does not have.
+// Scalar rules of binary32 that C does not have. In the common subset of C11 and CUDA C++.
 
 #ifndef REPOPS_BITS_H
 #define REPOPS_BITS_H
 
-#include <stdint.h>
-#include <string.h>
+// FN: a function of this header and of those built on it. TABLE: a constant array that such a function reads.
+#ifdef __CUDACC__
+#define FN static __device__ inline
+#define TABLE static __device__ const
+#else
+#define FN static inline __attribute__((always_inline, unused))
+#define TABLE static const __attribute__((unused))
+#endif
 
-static inline int32_t bits_of(float x) {
+#ifdef __CUDACC_RTC__
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+#define INT32_MAX 0x7FFFFFFF
+#else
+#include <stdint.h>
+#include <math.h>
+#include <string.h>
+#endif
+
+#ifdef __CUDACC__
+FN int32_t bits_of(float x) {
+    return __float_as_int(x);
+}
+FN float f32_of(int32_t b) {
+    return __int_as_float(b);
+}
+FN int64_t bits64(double x) {
+    return __double_as_longlong(x);
+}
+FN double f64_of(int64_t b) {
+    return __longlong_as_double(b);
+}
+#else
+FN int32_t bits_of(float x) {
     int32_t b;
     memcpy(&b, &x, sizeof b);
     return b;
 }
-static inline float f32_of(int32_t b) {
+FN float f32_of(int32_t b) {
     float x;
     memcpy(&x, &b, sizeof x);
     return x;
 }
+FN int64_t bits64(double x) {
+    int64_t b;
+    memcpy(&b, &x, sizeof b);
+    return b;
+}
+FN double f64_of(int64_t b) {
+    double x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+#endif
 
 // An integer for each value such that -inf < ... < -0 < +0 < ... < inf < NaN, and all NaNs are equal.
-static inline int32_t order_key(float x) {
+FN int32_t order_key(float x) {
     int32_t b = bits_of(x);
     int32_t key = b ^ ((b >> 31) & 0x7FFFFFFF);
     return (b & 0x7FFFFFFF) > 0x7F800000 ? INT32_MAX : key;
 }
 // The value of a key; NaN comes back as a NaN.
-static inline float from_key(int32_t key) {
+FN float from_key(int32_t key) {
     return f32_of(key ^ ((key >> 31) & 0x7FFFFFFF));
 }
 
-static inline float larger(float a, float b) {
+FN float larger(float a, float b) {
     return order_key(a) >= order_key(b) ? a : b;
 }
 
