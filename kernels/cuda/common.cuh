@@ -4,6 +4,7 @@
 #define REPOPS_COMMON_CUH
 
 #include "device.cuh"
+#include "bits.h"
 
 constexpr int MAX_RANK = 8;
 constexpr int WARP = 32;
@@ -25,16 +26,11 @@ DEVICE bool is_nan(float x) {
     return (bits_of(x) & 0x7FFFFFFF) > INF_BITS;
 }
 
-// An integer for each value such that -inf < ... < -0 < +0 < ... < inf < NaN, and all NaNs are equal.
-DEVICE int order_key(float x) {
-    const int b = bits_of(x), key = b ^ ((b >> 31) & 0x7FFFFFFF);
-    return is_nan(x) ? 0x7FFFFFFF : key;
-}
 DEVICE i64 order_key(i64 x) {
     return x;
 }
-template <class T> DEVICE T larger(T a, T b) {
-    return order_key(a) >= order_key(b) ? a : b;
+DEVICE i64 larger(i64 a, i64 b) {
+    return a >= b ? a : b;
 }
 
 // A divisor with what makes dividing by it cheap: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n) >> shift.
@@ -67,6 +63,12 @@ DEVICE i64 axes_offset(const Axes &a, i64 index) {
 template <class T, int V> struct alignas(sizeof(T) * V) Pack {
     T at[V];
 };
+template <int V> DEVICE Pack<float, V> splat(float x) {
+    Pack<float, V> same;
+#pragma unroll
+    for (int i = 0; i < V; i++) same.at[i] = x;
+    return same;
+}
 DEVICE bool aligned(const void *pointer, int bytes) {
     return ((u64)pointer & (u64)(bytes - 1)) == 0;
 }

@@ -72,12 +72,6 @@ DEVICE float sqrt_rn(float a) {
 DEVICE float fma_rn(float a, float b, float c) {
     return __fmaf_rn(a, b, c);
 }
-DEVICE int bits_of(float x) {
-    return __float_as_int(x);
-}
-DEVICE float f32_of(int bits) {
-    return __int_as_float(bits);
-}
 DEVICE float f32_from_i64(i64 x) {
     return __ll2float_rn(x);
 }
@@ -92,6 +86,12 @@ DEVICE u32 pick_bytes(u32 low, u32 high, u32 selector) {
 }
 DEVICE int count_ones(u32 x) {
     return __popc(x);
+}
+
+// The same number, of which the compiler knows nothing: what is computed from it is computed where it stands.
+DEVICE i64 opaque(i64 x) {
+    asm volatile("" : "+l"(x));
+    return x;
 }
 
 // Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. They are there for the copying thread after

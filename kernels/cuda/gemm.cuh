@@ -13,7 +13,7 @@
 //     begin(c)                  the first k of chunk c, which ends where the next begins
 //     prepare(table, begin, end)     called by all threads before the slices of a chunk
 //     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no trace
-//     row_place(m) + column_place(n)      where C[m, n] stands; the latter is negative if there is no such column
+//     start() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if there is no such column
 
 #ifndef REPOPS_GEMM_CUH
 #define REPOPS_GEMM_CUH
@@ -39,10 +39,6 @@ template <class T> struct alignas(16) Stage {
     float a[T::BM][A_PITCH];
     float b[DEPTH][T::BN];
     u32 exists[DEPTH][T::BN / WARP]; // bit n: column n exists at this k (used if MASKED)
-};
-template <class T, class Table> struct alignas(16) Memory {
-    Stage<T> stage[2];
-    Table table;
 };
 
 // How the work is shared out: block -> (tile of rows, tile of columns, split, batch), the first varying fastest.
@@ -99,7 +95,7 @@ DEVICE void multiply(const Four (&a)[T::TM], int k, const float *b_row, u32 exis
 
 template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, float (&acc)[T::TM][T::TN]) {
     const int row = own_row<T>(), column = own_column<T>();
-#pragma unroll
+#pragma unroll 1
     for (int k = 0; k < DEPTH; k += 4) {
         Four a[T::TM];
 #pragma unroll
@@ -120,40 +116,51 @@ template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, fl
     }
 }
 
-// C = acc, or C = C + acc.
+// C = acc, or C = C + acc: by way of shared memory, one of the TM rows of each lane at a time, so that a thread has one
+// column of C and a warp neighbouring ones.
+template <class T> struct Rows {
+    static constexpr int COUNT = T::BM / T::TM, PITCH = T::BN + 16; // 8 rows of each warp
+    float at[COUNT][PITCH];
+};
 template <class T, class Source>
-DEVICE void put(const Source &source, const Share &share, i64 m, float *out, bool add,
+DEVICE void put(const Source &source, const Share &share, i64 m, float *out, bool add, Rows<T> &rows,
                 const float (&acc)[T::TM][T::TN]) {
-    const i64 row = share.row + own_row<T>(), column = share.column + own_column<T>();
+    constexpr int STEP = T::THREADS / T::BN;
+    const int column = thread_index() % T::BN, first = thread_index() / T::BN;
+    const int y = thread_index() / WARP / T::WARPS_N * 8 + thread_index() % WARP / 4;
+    const i64 place = source.column_place(share.column + column);
+    const int rest = (int)min_i64(m - share.row, T::BM);
+    out += source.start() + share.row * source.row_step() + place;
 #pragma unroll
-    for (int j = 0; j < T::TN; j += 4) {
-        i64 place[4];
+    for (int i = 0; i < T::TM; i++) {
+        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.
+        const i64 step = opaque(source.row_step());
+        sync_block(); // the rows before have been read
 #pragma unroll
-        for (int d = 0; d < 4; d++) place[d] = source.column_place(column + 4 * j + d);
-        const bool run = place[3] >= 0 && place[3] - place[0] == 3;
-#pragma unroll
-        for (int i = 0; i < T::TM; i++) {
-            if (row + 8 * i >= m) continue;
-            float *to = out + source.row_place(row + 8 * i);
-            if (run && aligned(to + place[0], 16)) {
-                Four c;
-                if (add) c = *(const Four *)(to + place[0]);
-#pragma unroll
-                for (int d = 0; d < 4; d++) c.at[d] = add ? add_rn(c.at[d], acc[i][j + d]) : acc[i][j + d];
-                *(Four *)(to + place[0]) = c;
-            } else {
-#pragma unroll
-                for (int d = 0; d < 4; d++)
-                    if (place[d] >= 0)
-                        to[place[d]] = add ? add_rn(to[place[d]], acc[i][j + d]) : acc[i][j + d];
-            }
+        for (int j = 0; j < T::TN; j += 4)
+            *(Four *)&rows.at[y][own_column<T>() + 4 * j] = {acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+        sync_block();
+#pragma unroll 4
+        for (int at = first; at < Rows<T>::COUNT; at += STEP) {
+            const int row = at / 8 * 8 * T::TM + at % 8 + 8 * i;
+            if (place < 0 || row >= rest) continue;
+            float *to = out + row * step;
+            *to = add_rn(add ? *to : minus_zero(), rows.at[at][column]); // -0 + acc is acc
         }
     }
 }
 
-template <class T, class Source> DEVICE void contract(const Grid &g, const Share &share, Source &source) {
-    typedef Memory<T, typename Source::Table> All;
-    SHARED(All, memory);
+template <class T, class Table> struct alignas(16) Memory {
+    union {
+        Stage<T> stage[2];
+        Rows<T> rows;
+    };
+    Table table;
+};
+
+template <class T, class Source>
+DEVICE void contract(const Grid &g, const Share &share, const Source &source,
+                     Memory<T, typename Source::Table> &memory) {
     float acc[T::TM][T::TN];
     for (i64 c = share.first_chunk; c < share.end_chunk; c++) {
 #pragma unroll
@@ -162,17 +169,16 @@ template <class T, class Source> DEVICE void contract(const Grid &g, const Share
             for (int j = 0; j < T::TN; j++) acc[i][j] = minus_zero();
         const i64 begin = source.begin(c), end = source.begin(c + 1);
         source.prepare(memory.table, begin, end);
-        if (begin < end) source.load(memory.stage[0], memory.table, begin, begin, end);
-        for (i64 k = begin; k < end; k += DEPTH) {
+        for (i64 k = begin - DEPTH; k < end; k += DEPTH) { // the slice at k + DEPTH is loaded, that at k multiplied
             const int now = (int)(k - begin) / DEPTH & 1;
             copies_wait();
             sync_block(); // the slice is there, and nobody reads the stage that is loaded next
             if (k + DEPTH < end) source.load(memory.stage[now ^ 1], memory.table, begin, k + DEPTH, end);
-            multiply_slice<T, Source::MASKED>(memory.stage[now], acc);
+            if (k >= begin) multiply_slice<T, Source::MASKED>(memory.stage[now], acc);
         }
-        sync_block(); // before the next chunk writes to shared memory
         float *to = g.partial ? g.partial + c * g.out_elements : g.out;
-        put<T>(source, share, g.m, to, !g.partial && c > 0, acc);
+        put<T>(source, share, g.m, to, !g.partial && c > 0, memory.rows, acc);
+        sync_block(); // before the next chunk writes to shared memory
     }
 }
 

@@ -9,76 +9,79 @@ struct Matmul {
     const float *a, *b;
 };
 
-template <class T> struct Matrices {
+struct NoTable {};
+
+// WIDE: all rows of A and B start at multiples of 16 bytes.
+template <class T, bool WIDE> struct Matrices {
     static constexpr bool MASKED = false;
-    struct Table {};
-    const float *a, *b; // of this batch
-    i64 m, n, k, row, column, batch;
-    bool wide_a, wide_b; // rows start at multiples of 16 bytes
+    typedef NoTable Table;
+    // Floats of a copy; copies that fetch one row of A's slice, or of B's; rows that all threads fetch at once.
+    static constexpr int V = WIDE ? 4 : 1, A_COPIES = DEPTH / V, B_COPIES = T::BN / V;
+    static constexpr int A_ROWS = T::THREADS / A_COPIES, B_ROWS = T::THREADS / B_COPIES;
 
-    DEVICE_MEMBER Matrices(const Matmul &p, const Share &s)
-        : a(p.a + s.batch * p.grid.m * p.k), b(p.b + s.batch * p.k * p.grid.n), m(p.grid.m), n(p.grid.n),
-          k(p.k), row(s.row), column(s.column), batch(s.batch) {
-        wide_a = k % 4 == 0 && aligned(a, 16);
-        wide_b = n % 4 == 0 && aligned(b, 16);
-    }
-    DEVICE_MEMBER i64 begin(i64 chunk) const { return min_i64(chunk * CHUNK, k); }
-    DEVICE_MEMBER void prepare(Table &, i64, i64) const {}
-    DEVICE_MEMBER i64 row_place(i64 r) const { return (batch * m + r) * n; }
-    DEVICE_MEMBER i64 column_place(i64 c) const { return c < n ? c : -1; }
+    const Matmul &p;
+    i64 batch;
+    const float *a, *b; // this thread's first copy of the first slice
+    int rows;           // of A, from this thread's first on
+    bool inside;        // is this thread's column of B?
 
-    // NOTE: rows and columns beyond the matrix read its last ones instead; their results are not stored.
-    DEVICE_MEMBER void load(Stage<T> &stage, const Table &, i64, i64 k0, i64 end) const {
+    DEVICE_MEMBER Matrices(const Matmul &p_, const Share &s) : p(p_), batch(s.batch) {
         const int t = thread_index();
-        if (wide_a) {
+        const i64 row = s.row + t / A_COPIES, column = s.column + t % B_COPIES * V;
+        a = p.a + (batch * p.grid.m + row) * p.k + t % A_COPIES * V;
+        b = p.b + (batch * p.k + t / B_COPIES) * p.grid.n + column;
+        rows = (int)min_i64(p.grid.m - row, T::BM);
+        inside = column < p.grid.n;
+    }
+    DEVICE_MEMBER i64 begin(i64 chunk) const { return min_i64(chunk * CHUNK, p.k); }
+    DEVICE_MEMBER void prepare(Table &, i64, i64) const {}
+    DEVICE_MEMBER i64 start() const { return batch * p.grid.m * p.grid.n; }
+    DEVICE_MEMBER i64 row_step() const { return p.grid.n; }
+    DEVICE_MEMBER i64 column_place(i64 c) const { return c < p.grid.n ? c : -1; }
+
+    // NOTE: rows and columns beyond the matrix are not fetched; what is multiplied in their place is not stored.
+    DEVICE_MEMBER void load(Stage<T> &stage, const Table &, i64, i64 k0, i64 end) const {
+        const int t = thread_index(), ay = t / A_COPIES, ax = t % A_COPIES * V;
+        const int by = t / B_COPIES, bx = t % B_COPIES * V;
+        const Pack<float, V> absent_a = splat<V>(minus_zero()), absent_b = splat<V>(0.0f);
+        // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.
+        const i64 step_a = opaque(A_ROWS * p.k), step_b = opaque(B_ROWS * p.grid.n);
+        const float *from = a + k0;
 #pragma unroll
-            for (int i = t; i < T::BM * DEPTH / 4; i += T::THREADS) {
-                const int y = i / (DEPTH / 4), x = i % (DEPTH / 4) * 4;
-                if (k0 + x < end)
-                    copy_async<16>(&stage.a[y][x], a + min_i64(row + y, m - 1) * k + k0 + x);
-                else
-                    *(Four *)&stage.a[y][x] = {minus_zero(), minus_zero(), minus_zero(), minus_zero()};
-            }
-        } else {
-            const int x = t % DEPTH;
-#pragma unroll
-            for (int y = t / DEPTH; y < T::BM; y += T::THREADS / DEPTH) {
-                if (k0 + x < end)
-                    copy_async<4>(&stage.a[y][x], a + min_i64(row + y, m - 1) * k + k0 + x);
-                else
-                    stage.a[y][x] = minus_zero();
-            }
+        for (int y = 0; y < T::BM; y += A_ROWS, from += step_a) {
+            float *to = &stage.a[ay + y][ax];
+            if (k0 + ax >= end)
+                *(Pack<float, V> *)to = absent_a;
+            else if (y < rows)
+                copy_async<4 * V>(to, from);
         }
-        if (wide_b) {
+        from = b + k0 * p.grid.n;
 #pragma unroll
-            for (int i = t; i < T::BN * DEPTH / 4; i += T::THREADS) {
-                const int y = i / (T::BN / 4), x = i % (T::BN / 4) * 4;
-                if (k0 + y < end)
-                    copy_async<16>(&stage.b[y][x], b + (k0 + y) * n + min_i64(column + x, n - 4));
-                else
-                    *(Four *)&stage.b[y][x] = {0.0f, 0.0f, 0.0f, 0.0f};
-            }
-        } else {
-            const int x = t % T::BN;
-#pragma unroll
-            for (int y = t / T::BN; y < DEPTH; y += T::THREADS / T::BN) {
-                if (k0 + y < end)
-                    copy_async<4>(&stage.b[y][x], b + (k0 + y) * n + min_i64(column + x, n - 1));
-                else
-                    stage.b[y][x] = 0.0f;
-            }
+        for (int y = 0; y < DEPTH; y += B_ROWS, from += step_b) {
+            float *to = &stage.b[by + y][bx];
+            if (k0 + by + y >= end)
+                *(Pack<float, V> *)to = absent_b;
+            else if (inside)
+                copy_async<4 * V>(to, from);
         }
     }
 };
 
 template <class T> DEVICE void matmul(const Matmul &p) {
+    typedef Memory<T, NoTable> All;
+    SHARED(All, memory);
     const Share share = share_of<T>(p.grid);
-    Matrices<T> source(p, share);
-    contract<T>(p.grid, share, source);
+    if (p.k % 4 == 0 && p.grid.n % 4 == 0 && aligned(p.a, 16) && aligned(p.b, 16)) {
+        const Matrices<T, true> source(p, share);
+        contract<T>(p.grid, share, source, memory);
+    } else {
+        const Matrices<T, false> source(p, share);
+        contract<T>(p.grid, share, source, memory);
+    }
 }
 
 KERNEL(matmul_large, Matmul, Large::THREADS, 2) { matmul<Large>(p); }
-KERNEL(matmul_medium, Matmul, Medium::THREADS, 4) { matmul<Medium>(p); }
+KERNEL(matmul_medium, Matmul, Medium::THREADS, 3) { matmul<Medium>(p); }
 KERNEL(matmul_small, Matmul, Small::THREADS, 8) { matmul<Small>(p); }
 
 // ---------------------------------------------------------------------------------------- one row or one column

@@ -1,6 +1,7 @@
 // Elementwise operators: one kernel an operator and dtype, over operands that broadcast.
 
 #include "common.cuh"
+#include "elementary.h"
 
 constexpr int THREADS = 256;
 
@@ -17,12 +18,10 @@ struct Broadcast {
 struct None {}; // the type of an operand that there is not
 template <class T> constexpr int SIZE = sizeof(T);
 template <> constexpr int SIZE<None> = 0;
-constexpr int largest(int a, int b) {
-    return a > b ? a : b;
-}
+template <int A, int B> constexpr int LARGER = A > B ? A : B;
 
 template <class T, int V> DEVICE Pack<T, V> load(const void *base, i64 offset, i64 step) {
-    Pack<T, V> values;
+    Pack<T, V> values = {};
     if constexpr (SIZE<T> > 0) {
         const T *from = (const T *)base + offset;
         if (step == 1) return *(const Pack<T, V> *)from;
@@ -59,7 +58,7 @@ template <class T, int V> DEVICE bool can_load(const void *base, i64 step) {
 }
 
 template <class Out, class A, class B, class C, class F> DEVICE void elementwise(const Broadcast &p, F f) {
-    constexpr int V = 16 / largest(largest(SIZE<Out>, SIZE<A>), largest(SIZE<B>, SIZE<C>));
+    constexpr int V = 16 / LARGER<LARGER<SIZE<Out>, SIZE<A>>, LARGER<SIZE<B>, SIZE<C>>>;
     const int last = (int)p.axes.rank - 1;
     const bool wide = (last == 0 || p.axes.dim[last].d % V == 0) && aligned(p.out, SIZE<Out> * V) &&
                       can_load<A, V>(p.a, p.axes.stride[last]) && can_load<B, V>(p.b, p.stride_b[last]) &&
@@ -75,6 +74,11 @@ template <class Out, class A, class B, class C, class F> DEVICE void elementwise
         DEVICE_MEMBER Out operator()(A a, B b, C c) const { return result; }                                 \
     };                                                                                                       \
     KERNEL(name, Broadcast, THREADS, 4) { elementwise<Out, A, B, C>(p, name##_of()); }
+#define ELEMENTARY(name)                                                                                     \
+    struct name##_of {                                                                                       \
+        DEVICE_MEMBER float operator()(float a, None, None) const { return name##_f32(a); }                  \
+    };                                                                                                       \
+    KERNEL(map_##name##_f32, Broadcast, THREADS, 2) { elementwise<float, float, None, None>(p, name##_of()); }
 #define UNARY(name, Out, A, result) OPERATOR(name, Out, A, None, None, result)
 #define BINARY(name, Out, T, result) OPERATOR(name, Out, T, T, None, result)
 #define COMPARISON(name, operation)                                                                          \
@@ -98,6 +102,15 @@ BINARY(minimum_f32, float, float, negated(larger(negated(a), negated(b))))
 UNARY(neg_f32, float, float, negated(a))
 UNARY(sqrt_f32, float, float, sqrt_rn(a))
 UNARY(rsqrt_f32, float, float, div_rn(1.0f, sqrt_rn(a)))
+
+ELEMENTARY(exp)
+ELEMENTARY(log)
+ELEMENTARY(log1p)
+ELEMENTARY(tanh)
+ELEMENTARY(erf)
+ELEMENTARY(sin)
+ELEMENTARY(cos)
+OPERATOR(map_pow_f32, float, float, float, None, pow_f32(a, b))
 
 BINARY(add_i64, i64, i64, (i64)((u64)a + (u64)b))
 BINARY(sub_i64, i64, i64, (i64)((u64)a - (u64)b))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .opset import BOOL, F32, I64, Dtype, Shape
 from .tensors import Array
 
 Call = tuple[list[Array], dict[str, Any]]
+Scale = Literal["tiny", "usual", "long"]
 
 SPECIAL_F32 = np.array(
     [
@@ -40,11 +41,13 @@ SPECIAL_I64 = np.array([0, 1, -1, 2, 2**24 + 1, 2**53 + 1, 2**63 - 1, -(2**63)],
 class Source:
     """A stream of values that depends on the seed only.
 
-    `long` asks makers for large tensors: beyond a chunk of 512, a block of 4096, the share of one thread.
+    `scale` is how large the tensors are that makers ask for: "tiny" has a few elements, where the slow reference takes
+    a millisecond; "usual" sometimes goes beyond a chunk of 512 or a block of 4096; "long" always does, and beyond the
+    share of one thread.
     """
 
-    def __init__(self, seed: str, long: bool = False):
-        self.long = long
+    def __init__(self, seed: str, scale: Scale = "usual"):
+        self.tiny, self.long = scale == "tiny", scale == "long"
         self._seed = seed.encode()
         self._counter = 0
 
@@ -64,12 +67,14 @@ class Source:
 
     def size(self) -> int:
         """A dimension: mostly small and odd, sometimes 0 or 1, sometimes beyond a vector or a panel."""
+        if self.tiny:
+            return int(self.choose(0, 1, 1, 2, 3, 4, 5, 9))
         return int(self.choose(0, 1, 1, 2, 3, 5, 7, 8, 13, 17, 33))
 
     def shape(self, low: int = 0, high: int = 4) -> Shape:
         if self.long:
             return self._long_shape()
-        return tuple(self.size() for _ in range(self.between(low, high)))
+        return tuple(self.size() for _ in range(self.between(low, min(high, 3) if self.tiny else high)))
 
     def _long_shape(self) -> Shape:
         rows, planes = self.between(2, 40), self.between(2, 3)
@@ -96,8 +101,9 @@ class Source:
         elif style == 3:  # ordinary with a few special values
             special = SPECIAL_F32[bits % len(SPECIAL_F32)]
             bits = np.where(bits >> 26 == 0, special, (bits & 0x83FFFFFF) + np.uint32(0x3C000000))
-        elif style == 4:  # special values only
-            bits = SPECIAL_F32[bits % len(SPECIAL_F32)]
+        elif style == 4:  # special values only, and NaNs of any payload
+            special = SPECIAL_F32[bits % len(SPECIAL_F32)]
+            bits = np.where((special & 0x7FFFFFFF) > 0x7F800000, special | (bits & 0x003FFFFE), special)
         else:  # every magnitude from 2^-95 to 2, so that products go down to zero through the subnormals
             bits = (bits & 0x807FFFFF) | ((32 + (bits >> 23) % 96) << 23)
         return bits.astype(np.uint32).view(np.float32).reshape(shape)
@@ -150,9 +156,11 @@ def _cast(s: Source) -> Call:
 
 
 def _reduce(s: Source) -> Call:
-    shape = s.choose(
-        s.shape(), s.shape(), (s.between(1, 3), s.between(4000, 9000)), (s.between(4000, 5000), 19)
-    )
+    if s.tiny:
+        wide, high = (s.between(20, 200),), (s.between(20, 100), s.between(1, 5))
+    else:
+        wide, high = (s.between(1, 3), s.between(4000, 9000)), (s.between(4000, 5000), 19)
+    shape = s.choose(s.shape(), s.shape(), wide, high)
     dims = tuple(d for d in range(len(shape)) if s.below(2))
     return [s.array(s.choose(F32, F32, I64), shape)], {"dims": dims, "keepdim": s.below(2)}
 
@@ -163,11 +171,13 @@ def _argmax(s: Source) -> Call:
 
 
 def _mm(s: Source) -> Call:
-    m, n, k = (
-        s.between(1, 30) if s.long else s.size(),
-        s.choose(s.size(), s.between(30, 70)),
-        s.between(1000, 1600) if s.long else s.choose(s.size(), s.size(), s.between(500, 1100)),
-    )
+    if s.tiny:
+        m, n, k = s.size(), s.choose(s.size(), s.between(1, 40)), s.choose(s.size(), s.between(1, 20))
+    elif s.long:
+        m, n, k = s.between(1, 30), s.between(30, 70), s.between(1000, 1600)
+    else:
+        m, n = s.size(), s.choose(s.size(), s.between(30, 70))
+        k = s.choose(s.size(), s.size(), s.between(500, 1100))
     return [s.f32((m, k)), s.f32((k, n))], {}
 
 
@@ -203,11 +213,13 @@ LONG_CONV = {"forward": (150, 5, 2), "input": (5, 150, 2), "weight": (7, 9, 12)}
 
 def _conv(which: str) -> Callable[[Source], Call]:
     def make(s: Source) -> Call:
-        size, kernel, window = _geometry(s, s.choose(4, 12) if not s.long else 16)
         groups, images = s.choose(1, 1, 2, 3), s.between(0, 3)
         channels, filters = s.choose(0, 1, 3, 9, 40 if which != "weight" else 3), s.choose(1, 2, 13)
-        if s.long:  # K is channels, filters or images times the window or the plane
+        if s.tiny:
+            channels, filters, images = s.choose(0, 1, 1, 2, 3), s.choose(1, 2, 3), s.choose(0, 1, 1, 2)
+        elif s.long:  # K is channels, filters or images times the window or the plane
             channels, filters, images = LONG_CONV[which]
+        size, kernel, window = _geometry(s, 16 if s.long else 3 if s.tiny else s.choose(4, 12))
         x, w = (images, channels * groups, *size), (filters * groups, channels, *kernel)
         y = (images, filters * groups, *_windows(size, kernel, window))
         attrs: dict[str, Any] = {**window, "groups": groups}
@@ -221,7 +233,7 @@ def _conv(which: str) -> Callable[[Source], Call]:
 
 
 def _max_pool2d(s: Source) -> Call:
-    size, kernel, window = _geometry(s, 9)
+    size, kernel, window = _geometry(s, 4 if s.tiny else 9)
     planes = (5, 20) if s.long else (s.between(0, 2), s.between(0, 3))
     return [s.f32((*planes, *size))], {"kernel": kernel, **window}
 
@@ -321,6 +333,6 @@ MAKERS: dict[str, Callable[[Source], Call]] = {
 }
 
 
-def random_call(name: str, seed: object, long: bool = False) -> Call:
+def random_call(name: str, seed: object, scale: Scale = "usual") -> Call:
     """Legal inputs and attributes for one operator, the same for the same arguments."""
-    return MAKERS[name](Source(f"repops/{name}/{seed}{'/long' if long else ''}", long))
+    return MAKERS[name](Source(f"repops/{name}/{seed}/{scale}", scale))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repops.calls import random_call
 
 from tests.kernels.replay import recording
 
@@ -20,7 +21,7 @@ ZIG = (sys.executable, "-m", "ziglang", "cc")
 GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
-SEEDS, LONG_SEEDS = range(2000, 2040), range(2000, 2002)
+SEEDS = {"tiny": range(40), "usual": range(2000, 2020), "long": range(2000, 2002)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,8 +36,7 @@ def compiler_cache():
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
     path = tmp_path_factory.mktemp("replay") / "calls"
-    count = recording.write_calls(path, SEEDS, LONG_SEEDS)
-    assert count == len(recording.KERNEL_NAMES) * (len(SEEDS) + len(LONG_SEEDS))
+    assert recording.write_calls(path, SEEDS) == 62 * len(recording.KERNEL_NAMES)
     return path
 
 
@@ -59,7 +59,7 @@ def test_clang(calls, tmp_path):
 def test_a_wrong_bit_is_found(calls, tmp_path):
     """The control: one bit of one expected output is turned."""
     program = recording.build(tmp_path, GCC, ["-O0"])
-    data = bytearray(recording.record("mm", recording.random_call("mm", 2000, long=True)))
+    data = bytearray(recording.record("mm", random_call("mm", 2000, "long")))
     data[-1] ^= 0x80
     (tmp_path / "calls").write_bytes(data)
     done = replay(program, tmp_path / "calls")

@@ -26,7 +26,7 @@ class Tile(NamedTuple):
 
 TILES = (
     Tile("large", 128, 256, 2, 1.0),
-    Tile("medium", 64, 256, 4, 0.7),
+    Tile("medium", 64, 256, 3, 0.7),
     Tile("small", 32, 64, 8, 0.4),
 )
 

@@ -21,6 +21,7 @@ from .plan import (
 )
 
 THREADS = 256
+ELEMENTARY = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos", "pow")
 
 
 def broadcast_strides(shape: Shape, out: Shape) -> tuple[int, ...]:
@@ -38,10 +39,12 @@ def _kernel(call: Call) -> str:
         return f"where_{ITEM_SIZE[call.outputs[0][0]]}"
     if name == "cast":
         return f"cast_{letters(call.inputs[0][0])}_{letters(call.outputs[0][0])}"
+    # NOTE: the C headers have functions called exp_f32 and so on.
+    name = f"map_{name}" if name in ELEMENTARY else name
     return f"{name}_{letters(call.inputs[0][0])}"
 
 
-@planner(*"add sub mul div neg maximum minimum sqrt rsqrt exp log erf tanh sin cos log1p pow".split())
+@planner(*"add sub mul div neg maximum minimum sqrt rsqrt".split(), *ELEMENTARY)
 @planner(*"eq ne lt le gt ge logical_and logical_or logical_not where cast".split())
 def elementwise(call: Call, target: Target) -> Plan:
     shape = call.outputs[0][1]

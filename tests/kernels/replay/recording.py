@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from repops import cpu, reference
-from repops.calls import Call, random_call
+from repops.calls import Call, Scale, random_call
 from repops.opset import OPS
 from repops.tensors import canonical, check
 
@@ -30,14 +31,15 @@ def record(name: str, call: Call) -> bytes:
     return b"".join([*parts, *(array.tobytes() for array in (*inputs, *outputs))])
 
 
-def write_calls(path: Path, seeds: Iterable[int], long_seeds: Iterable[int]) -> int:
+def write_calls(path: Path, seeds: dict[Scale, range]) -> int:
     """Record calls of every operator; how many there are."""
-    calls = [(name, seed, False) for name in KERNEL_NAMES for seed in seeds]
-    calls += [(name, seed, True) for name in KERNEL_NAMES for seed in long_seeds]
+    count = 0
     with path.open("wb") as file:
-        for name, seed, long in calls:
-            file.write(record(name, random_call(name, seed, long)))
-    return len(calls)
+        for name, (scale, chosen) in itertools.product(KERNEL_NAMES, seeds.items()):
+            for seed in chosen:
+                file.write(record(name, random_call(name, seed, scale)))
+                count += 1
+    return count
 
 
 def build(

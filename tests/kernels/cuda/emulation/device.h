@@ -99,16 +99,6 @@ DEVICE float sqrt_rn(float a) {
 DEVICE float fma_rn(float a, float b, float c) {
     return fmaf(a, b, c);
 }
-DEVICE int bits_of(float x) {
-    int b;
-    memcpy(&b, &x, sizeof b);
-    return b;
-}
-DEVICE float f32_of(int b) {
-    float x;
-    memcpy(&x, &b, sizeof x);
-    return x;
-}
 DEVICE float f32_from_i64(i64 x) {
     return (float)x;
 }
@@ -126,6 +116,10 @@ DEVICE u32 pick_bytes(u32 low, u32 high, u32 selector) {
 }
 DEVICE int count_ones(u32 x) {
     return __builtin_popcount(x);
+}
+
+DEVICE i64 opaque(i64 x) {
+    return x;
 }
 
 template <int BYTES> void copy_async(void *shared, const void *global) {

@@ -1,0 +1,96 @@
+"""CUDA sources to machine code by NVRTC, which needs no GPU. Results are kept under the user's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from .errors import CompileError, CudaUnavailable
+from .sources import text_of
+
+# INVARIANT: every rounding is as written: no contraction, no flushing of subnormals, exact division and square root.
+OPTIONS = ("-std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true", "-default-device")
+
+
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise CudaUnavailable("cuda-bindings is not installed: pip install 'assay-referee[cuda]'") from error
+    return nvrtc
+
+
+def _checked(nvrtc: Any, answer: tuple[Any, ...]) -> Any:
+    status, *values = answer
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC: {nvrtc.nvrtcGetErrorString(status)[1].decode()}")
+    return values[0] if values else None
+
+
+def version() -> str:
+    """NVRTC's version; code of another one may differ in speed, not in bits."""
+    nvrtc = _nvrtc()
+    status, major, minor = nvrtc.nvrtcVersion()
+    _checked(nvrtc, (status,))
+    return f"{major}.{minor}"
+
+
+def compile_text(text: str, name: str, architecture: str, form: str = "CUBIN") -> bytes:
+    """Machine code ("CUBIN") or assembly ("PTX") for an architecture such as "sm_90"."""
+    nvrtc = _nvrtc()
+    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(text.encode(), f"{name}.cu".encode(), 0, [], []))
+    try:
+        options = [option.encode() for option in (*OPTIONS, f"-arch={architecture}")]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = bytearray(_checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program)))
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise CompileError(f"{name}.cu for {architecture}:\n{log.decode(errors='replace')}")
+        code = bytearray(_checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}Size")(program)))
+        _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}")(program, code))
+        return bytes(code)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "repops"
+
+
+def machine_code(name: str, architecture: str) -> bytes:
+    """The compiled source, from the cache if it is there and whole."""
+    return cached(text_of(name), name, architecture)
+
+
+def cached(text: str, name: str, architecture: str) -> bytes:
+    key = hashlib.sha256("\0".join([text, *OPTIONS, architecture, version()]).encode()).hexdigest()
+    path = cache_folder() / f"{name}-{architecture}-{key[:32]}.cubin"
+    found = _read(path)
+    if found is None:
+        found = compile_text(text, name, architecture)
+        _write(path, found)
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    """A cached file begins with its own hash: one that was cut short, or overwritten, is compiled anew."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Atomically, so that two processes may do it at once. Without a cache folder the code is simply not kept."""
+    new = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new.write_bytes(hashlib.sha256(code).digest() + code)
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
