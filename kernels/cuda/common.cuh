@@ -51,6 +51,7 @@ struct Axes {
 };
 DEVICE i64 axes_offset(const Axes &a, i64 index) {
     i64 offset = 0;
+#pragma unroll 1
     for (int d = (int)a.rank - 1; d > 0; d--) {
         const i64 rest = quotient(index, a.dim[d]);
         offset += (index - rest * a.dim[d].d) * a.stride[d];

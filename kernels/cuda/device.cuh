@@ -12,6 +12,7 @@
 #define SHARED(Type, name) __shared__ __align__(16) Type name
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
+#define DEVICE_CALL __device__ __noinline__
 
 typedef long long i64;
 typedef unsigned long long u64;

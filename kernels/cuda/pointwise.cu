@@ -37,6 +37,7 @@ template <int V, class Out, class A, class B, class C, class F>
 DEVICE void apply(const Broadcast &p, i64 at, F f) {
     const int last = (int)p.axes.rank - 1;
     i64 a = 0, b = 0, c = 0, index = at;
+#pragma unroll 1
     for (int d = last; d >= 0; d--) {
         const i64 rest = d ? quotient(index, p.axes.dim[d]) : 0, place = index - rest * p.axes.dim[d].d;
         a += place * p.axes.stride[d];
@@ -64,7 +65,9 @@ template <class Out, class A, class B, class C, class F> DEVICE void elementwise
                       can_load<A, V>(p.a, p.axes.stride[last]) && can_load<B, V>(p.b, p.stride_b[last]) &&
                       can_load<C, V>(p.c, p.stride_c[last]);
     const i64 packs = wide ? p.n / V : 0;
+#pragma unroll 1
     for (i64 i = global_thread(); i < packs; i += global_threads()) apply<V, Out, A, B, C>(p, i * V, f);
+#pragma unroll 1
     for (i64 i = packs * V + global_thread(); i < p.n; i += global_threads())
         apply<1, Out, A, B, C>(p, i, f);
 }
@@ -74,9 +77,10 @@ template <class Out, class A, class B, class C, class F> DEVICE void elementwise
         DEVICE_MEMBER Out operator()(A a, B b, C c) const { return result; }                                 \
     };                                                                                                       \
     KERNEL(name, Broadcast, THREADS, 4) { elementwise<Out, A, B, C>(p, name##_of()); }
+// NOTE: called, not inlined four times over: they are long.
 #define ELEMENTARY(name)                                                                                     \
     struct name##_of {                                                                                       \
-        DEVICE_MEMBER float operator()(float a, None, None) const { return name##_f32(a); }                  \
+        DEVICE_CALL float operator()(float a, None, None) const { return name##_f32(a); }                    \
     };                                                                                                       \
     KERNEL(map_##name##_f32, Broadcast, THREADS, 2) { elementwise<float, float, None, None>(p, name##_of()); }
 #define UNARY(name, Out, A, result) OPERATOR(name, Out, A, None, None, result)
@@ -110,7 +114,11 @@ ELEMENTARY(tanh)
 ELEMENTARY(erf)
 ELEMENTARY(sin)
 ELEMENTARY(cos)
-OPERATOR(map_pow_f32, float, float, float, None, pow_f32(a, b))
+
+struct pow_of {
+    DEVICE_CALL float operator()(float a, float b, None) const { return pow_f32(a, b); }
+};
+KERNEL(map_pow_f32, Broadcast, THREADS, 2) { elementwise<float, float, float, None>(p, pow_of()); }
 
 BINARY(add_i64, i64, i64, (i64)((u64)a + (u64)b))
 BINARY(sub_i64, i64, i64, (i64)((u64)a - (u64)b))

@@ -35,6 +35,7 @@ void emulated_copies_wait();
 #define SHARED(Type, name) Type &name = *(Type *)emulated_shared(sizeof(Type))
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
+#define DEVICE_CALL inline
 #define __device__
 #define __forceinline__ inline
 
