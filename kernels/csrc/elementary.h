@@ -1,7 +1,7 @@
 // exp, log, log1p, tanh, erf, sin, cos and pow of one binary32 value, correctly rounded. In the common subset
 // of C11 and CUDA C++: every path of every machine that does not know a faster way computes with these.
 //
-// A function evaluates in binary64 (`name_f64`, relative error below 2^-52) and rounds to binary32. That goes
+// A function evaluates in binary64 (`name_f64`, relative error below 2^-51) and rounds to binary32. That goes
 // wrong only where the true value is within the error of a midpoint of two floats. Where it is within SETTLE,
 // four times the error bound, the result comes from a table (hard_cases.h), which the exhaustive test made
 // and checks. So the binary64 value may differ between machines (fma or not), and the result may not.
@@ -20,7 +20,7 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-#define SETTLE 0x1p-51
+#define SETTLE 0x1p-50
 #define INFINITE f32_of(0x7F800000)
 #define NOT_A_NUMBER f32_of(0x7FC00000)
 #define ROUND_MAGIC 0x1.8p52 // adding and subtracting rounds to an integer, which stands in the low bits

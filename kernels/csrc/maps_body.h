@@ -11,8 +11,9 @@
 // NOTE: 2^-48 covers the error of every `name_f64`, and x == x keeps NaNs out.
 #define UNCERTAIN 0x1p-48
 
-// `ordinary` is an expression in x; the elements without it go to the scalar function.
-#define MAP(name, ordinary)                                                                                  \
+// `result` is an expression in low and x. `ordinary` is one in x; the elements without it go to the scalar
+// function.
+#define MAP(name, result, ordinary)                                                                          \
     static __attribute__((noinline)) void name##_again(float *out, const float *in, const int32_t *again) {  \
         for (int i = 0; i < BLOCK_SIZE; i++)                                                                 \
             if (again[i]) out[i] = name##_f32(in[i]);                                                        \
@@ -25,7 +26,7 @@
             const float low = (float)(y - y * UNCERTAIN), high = (float)(y + y * UNCERTAIN);                 \
             again[i] = (low == high) & (x == x) & (ordinary) ? 0 : -1;                                       \
             any |= again[i];                                                                                 \
-            out[i] = low;                                                                                    \
+            out[i] = (result);                                                                               \
         }                                                                                                    \
         if (any) name##_again(out, in, again);                                                               \
     }                                                                                                        \
@@ -35,13 +36,15 @@
         for (; i < n; i++) out[i] = name##_f32(in[i]);                                                       \
     }
 
-MAP(exp, 1)
-MAP(log, (x > 0.0f) & (x < INFINITE))
-MAP(log1p, (x > -1.0f) & (x < INFINITE) & (x != 0.0f))
-MAP(tanh, x != 0.0f)
-MAP(erf, 1)
-MAP(sin, (x != 0.0f) & (magnitude(x) < TRIG_MODERATE))
-MAP(cos, magnitude(x) < TRIG_MODERATE)
+#define OR_ZERO (x == 0.0f ? x : low)
+
+MAP(exp, low, 1)
+MAP(log, low, (x > 0.0f) & (x < INFINITE))
+MAP(log1p, OR_ZERO, (x > -1.0f) & (x < INFINITE))
+MAP(tanh, OR_ZERO, 1)
+MAP(erf, OR_ZERO, 1)
+MAP(sin, OR_ZERO, magnitude(x) < TRIG_MODERATE)
+MAP(cos, low, magnitude(x) < TRIG_MODERATE)
 
 // pow, for operands that run (stride 1) or stand (stride 0).
 static __attribute__((noinline)) void pow_again(float *out, const float *x, const float *y,

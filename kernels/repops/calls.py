@@ -312,8 +312,9 @@ def _philox(s: Source) -> Call:
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 MAKERS: dict[str, Callable[[Source], Call]] = {
     **{name: _elementwise(2, F32, I64) for name in ("add", "sub", "mul", *_COMPARISONS)},
-    **{name: _elementwise(2, F32) for name in ("div", "maximum", "minimum")},
+    **{name: _elementwise(2, F32) for name in ("div", "maximum", "minimum", "pow")},
     **{name: _elementwise(1, F32) for name in ("sqrt", "exp", "log", "rsqrt")},
+    **{name: _elementwise(1, F32) for name in ("erf", "tanh", "sin", "cos", "log1p")},
     **{name: _elementwise(2, BOOL) for name in ("logical_and", "logical_or")},
     **{
         "neg": _elementwise(1, F32, I64),

@@ -1,7 +1,7 @@
 """The readable reference: what each operator computes, in numpy and plain Python. Slow, and meant to be.
 
 arithmetic   fma, the total order
-elementary   exp, log
+elementary   exp, log, log1p, tanh, erf, sin, cos, pow
 pointwise    elementwise operators
 reduce       sum, amax, argmax
 contract     mm, bmm, convolutions
@@ -32,6 +32,12 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
     "exp": elementary.exp,
     "log": elementary.log,
     "rsqrt": pointwise.rsqrt,
+    "erf": elementary.erf,
+    "tanh": elementary.tanh,
+    "sin": elementary.sin,
+    "cos": elementary.cos,
+    "log1p": elementary.log1p,
+    "pow": elementary.pow_,
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
