@@ -10,7 +10,10 @@ code in `repops.reference`. Operators are total: what `infer` accepts cannot fai
       AttrError       an attribute missing, extra, of the wrong kind or out of range
       DtypeError      an input's dtype is not allowed here
       ShapeError      ranks or dimensions do not fit together, or exceed the limits
-      ArrayError      (repops.tensors) an input is not a plain C-contiguous array
+      ArrayError      (repops.tensors) an input or `out` is not a plain C-contiguous array
+      AliasError      (repops.tensors) `out` overlaps an input or another output
+
+Messages name the operator and the argument, in the names of the rows below.
 """
 
 from __future__ import annotations
@@ -70,26 +73,36 @@ class ShapeError(OpError): ...
 
 @dataclass(frozen=True)
 class Op:
-    """One row. `arity` None is variadic (at least one). `attrs` is the order of attributes when serialised.
+    """One row. `args` names the inputs, "a b"; "x*" is any number of them but none. `attrs` is the order of attributes
+    when serialised.
 
     Attribute kinds: "int" is 0 <= v < 2^64; "ints" is a tuple of them; "dtype" is a Dtype code.
     """
 
     id: int
     name: str
-    arity: int | None
+    args: str
     attrs: tuple[tuple[str, str], ...]
     rule: Callable[[Sequence[Spec], Any], list[Spec]]
+
+    @property
+    def arity(self) -> int | None:
+        """How many inputs; None is variadic."""
+        return None if self.args.endswith("*") else len(self.args.split())
+
+    def argument(self, place: int) -> str:
+        """What input `place` is called."""
+        return f"{self.args[:-1]}[{place}]" if self.arity is None else self.args.split()[place]
 
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> list[Spec]:
         """The (dtype, shape) of every output, or an OpError saying why there are none."""
         if len(inputs) != self.arity if self.arity is not None else not inputs:
-            raise ArityError(f"{self.name}: wrong number of inputs", expected=self.arity, got=len(inputs))
-        for dtype, shape in inputs:
-            check_spec(self.name, dtype, shape)
+            raise ArityError(f"{self.name}: takes the inputs ({self.args})", got=len(inputs))
+        for place, (dtype, shape) in enumerate(inputs):
+            check_spec(f"{self.name}: {self.argument(place)}", dtype, shape)
         outputs = self.rule(inputs, self.normalize(attrs))
-        for dtype, shape in outputs:
-            check_spec(self.name, dtype, shape)
+        for place, (dtype, shape) in enumerate(outputs):
+            check_spec(f"{self.name}: output {place}", dtype, shape)
         return outputs
 
     def normalize(self, attrs: Attrs) -> dict[str, Any]:
@@ -101,31 +114,34 @@ class Op:
         return {name: _PARSE[kind](self.name, name, attrs[name]) for name, kind in self.attrs}
 
 
-def check_spec(op: str, dtype: int, shape: Sequence[int]) -> None:
-    """The limits that every tensor obeys."""
+def check_spec(where: str, dtype: int, shape: Sequence[int]) -> None:
+    """The limits that every tensor obeys. `where` begins the message."""
     if dtype not in ITEM_SIZE:
-        raise DtypeError(f"{op}: unknown dtype", dtype=dtype)
+        raise DtypeError(f"{where}: unknown dtype", dtype=dtype)
     if len(shape) > MAX_RANK:
-        raise ShapeError(f"{op}: rank above {MAX_RANK}", shape=shape)
+        raise ShapeError(f"{where}: rank above {MAX_RANK}", shape=shape)
     if any(dim < 0 or dim >= MAX_ELEMENTS for dim in shape) or math.prod(shape) >= MAX_ELEMENTS:
-        raise ShapeError(f"{op}: dimensions out of range", shape=shape)
+        raise ShapeError(
+            f"{where}: dimensions out of range: each, and their product, is below 2^40", shape=shape
+        )
 
 
 def _parse_int(op: str, name: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 64:
-        raise AttrError(f"{op}: attribute must be an int in [0, 2^64)", name=name, value=value)
-    return value
+    # NOTE: a bool is refused and a Dtype is not, in each of the kinds alike; numpy's integers are no ints.
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise AttrError(f"{op}: {name} must be an int in [0, 2^64)", value=value, type=type(value).__name__)
+    return int(value)
 
 
 def _parse_ints(op: str, name: str, value: Any) -> Shape:
     if not isinstance(value, (tuple, list)):
-        raise AttrError(f"{op}: attribute must be a list of ints", name=name, value=value)
+        raise AttrError(f"{op}: {name} must be a list of ints", value=value, type=type(value).__name__)
     return tuple(_parse_int(op, name, item) for item in value)
 
 
 def _parse_dtype(op: str, name: str, value: Any) -> Dtype:
     if not isinstance(value, int) or isinstance(value, bool) or value not in ITEM_SIZE:
-        raise AttrError(f"{op}: attribute must be a dtype code", name=name, value=value)
+        raise AttrError(f"{op}: {name} must be a dtype code", value=value, type=type(value).__name__)
     return Dtype(value)
 
 
@@ -139,9 +155,15 @@ _PARSE: dict[str, Callable[[str, str, Any], Any]] = {
 # ---------------------------------------------------------------------------------------------- shared rules
 
 
-def _want(name: str, spec: Spec, *allowed: Dtype) -> None:
+def _want(where: str, spec: Spec, *allowed: Dtype) -> None:
+    """`where` is "operator: argument"."""
     if spec[0] not in allowed:
-        raise DtypeError(f"{name}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
+        raise DtypeError(f"{where}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
+
+
+def _want_all(name: str, args: str, inputs: Sequence[Spec], *allowed: Dtype) -> None:
+    for arg, spec in zip(args.split(), inputs, strict=True):
+        _want(f"{name}: {arg}", spec, *allowed)
 
 
 def _dim(name: str, value: int, rank: int) -> int:
@@ -150,14 +172,15 @@ def _dim(name: str, value: int, rank: int) -> int:
     return value
 
 
-def broadcast(name: str, *shapes: Shape) -> Shape:
-    """Align at the right; in each place the dimensions are equal or 1."""
+def broadcast(name: str, *shapes: Shape, args: str = "") -> Shape:
+    """Align at the right; in each place the dimensions are equal or 1. `args` names the shapes for a refusal."""
     rank = max(map(len, shapes))
     result = []
     for column in zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True):
         wide = {dim for dim in column if dim != 1}
         if len(wide) > 1:
-            raise ShapeError(f"{name}: shapes do not broadcast", shapes=shapes)
+            found = dict(zip(args.split(), shapes, strict=True)) if args else {"shapes": shapes}
+            raise ShapeError(f"{name}: shapes do not broadcast", **found)
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 
@@ -170,21 +193,21 @@ def _reduced(shape: Shape, dims: Sequence[int], keepdim: int) -> Shape:
 
 def _flag(name: str, attr: str, value: int) -> int:
     if value > 1:
-        raise AttrError(f"{name}: attribute must be 0 or 1", name=attr, value=value)
+        raise AttrError(f"{name}: {attr} must be 0 or 1", value=value)
     return value
 
 
 def _elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Any:
     """Broadcast operands of one dtype out of `allowed`; the result has it too unless `result` differs."""
+    args = ("a", "a b")[arity - 1]
 
     def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
-        for spec in inputs:
-            _want(name, spec, *allowed)
-        if len({dtype for dtype, _ in inputs}) > 1:
-            raise DtypeError(f"{name}: operands differ in dtype", got=[dtype.name for dtype, _ in inputs])
-        return [(result or inputs[0][0], broadcast(name, *(shape for _, shape in inputs)))]
+        _want_all(name, args, inputs, *allowed)
+        if inputs[-1][0] != inputs[0][0]:
+            raise DtypeError(f"{name}: a and b differ in dtype", a=inputs[0][0].name, b=inputs[-1][0].name)
+        return [(result or inputs[0][0], broadcast(name, *(shape for _, shape in inputs), args=args))]
 
-    return arity, (), rule
+    return args, (), rule
 
 
 # ---------------------------------------------------------------------------------- rules, one a shape family
@@ -192,10 +215,10 @@ def _elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype 
 
 def _where(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     cond, a, b = inputs
-    _want("where", cond, BOOL)
+    _want("where: c", cond, BOOL)
     if a[0] != b[0]:
-        raise DtypeError("where: branches differ in dtype", a=a[0].name, b=b[0].name)
-    return [(a[0], broadcast("where", cond[1], a[1], b[1]))]
+        raise DtypeError("where: a and b differ in dtype", a=a[0].name, b=b[0].name)
+    return [(a[0], broadcast("where", cond[1], a[1], b[1], args="c a b"))]
 
 
 def _cast(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
@@ -205,19 +228,19 @@ def _cast(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 def _reduce(name: str) -> Any:
     def rule(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
         (dtype, shape), dims = inputs[0], attrs["dims"]
-        _want(name, inputs[0], F32, I64)
+        _want(f"{name}: x", inputs[0], F32, I64)
         if any(a >= b for a, b in itertools.pairwise(dims)):
             raise AttrError(f"{name}: dims must ascend", dims=dims)
         for dim in dims:
             _dim(name, dim, len(shape))
         return [(dtype, _reduced(shape, dims, _flag(name, "keepdim", attrs["keepdim"])))]
 
-    return 1, (("dims", "ints"), ("keepdim", "int")), rule
+    return "x", (("dims", "ints"), ("keepdim", "int")), rule
 
 
 def _argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     shape = inputs[0][1]
-    _want("argmax", inputs[0], F32, I64)
+    _want("argmax: x", inputs[0], F32, I64)
     dim = _dim("argmax", attrs["dim"], len(shape))
     if shape[dim] == 0:
         raise ShapeError("argmax: no element to choose from", shape=shape, dim=dim)
@@ -227,13 +250,12 @@ def _argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 def _matmul(name: str, rank: int) -> Any:
     def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
         (_, a), (_, b) = inputs
-        _want(name, inputs[0], F32)
-        _want(name, inputs[1], F32)
+        _want_all(name, "a b", inputs, F32)
         if len(a) != rank or len(b) != rank or a[:-2] != b[:-2] or a[-1] != b[-2]:
             raise ShapeError(f"{name}: shapes do not fit", a=a, b=b)
         return [(F32, a[:-1] + b[-1:])]
 
-    return 2, (), rule
+    return "a b", (), rule
 
 
 _WINDOW = (("stride", "ints"), ("padding", "ints"), ("dilation", "ints"))
@@ -244,7 +266,7 @@ def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
     """Window positions in (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
     for attr, low in (("stride", 1), ("padding", 0), ("dilation", 1)):
         if len(attrs[attr]) != 2 or any(not low <= value < _MAX_WINDOW for value in attrs[attr]):
-            raise AttrError(f"{name}: needs two ints >= {low}", name=attr, value=attrs[attr])
+            raise AttrError(f"{name}: {attr} must be two ints in [{low}, 2^31)", value=attrs[attr])
     if len(kernel) != 2 or any(not 1 <= k < _MAX_WINDOW for k in kernel):
         raise ShapeError(f"{name}: kernel must be at least 1 x 1", kernel=kernel)
     result = []
@@ -268,45 +290,40 @@ def _conv(name: str, x: Shape, w: Shape, attrs: Any) -> Shape:
 
 def _pair(name: str, attrs: Any, attr: str) -> Shape:
     if len(attrs[attr]) != 2:
-        raise AttrError(f"{name}: needs two ints", name=attr, value=attrs[attr])
+        raise AttrError(f"{name}: {attr} must be two ints", value=attrs[attr])
     return tuple(attrs[attr])
 
 
 def _conv2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    for spec in inputs:
-        _want("conv2d", spec, F32)
+    _want_all("conv2d", "x w", inputs, F32)
     return [(F32, _conv("conv2d", inputs[0][1], inputs[1][1], attrs))]
 
 
 def _conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    name, (_, grad), (_, w) = "conv2d_input_grad", *inputs
-    for spec in inputs:
-        _want(name, spec, F32)
-    if len(grad) != 4 or len(w) != 4:
-        raise ShapeError(f"{name}: needs rank 4", grad=grad, w=w)
-    x = (grad[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
-    if _conv(name, x, w, attrs) != grad:
-        raise ShapeError(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
+    name, (_, dy), (_, w) = "conv2d_input_grad", *inputs
+    _want_all(name, "dy w", inputs, F32)
+    if len(dy) != 4 or len(w) != 4:
+        raise ShapeError(f"{name}: needs rank 4", dy=dy, w=w)
+    x = (dy[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
+    if _conv(name, x, w, attrs) != dy:
+        raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
     return [(F32, x)]
 
 
 def _conv2d_weight_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    name, (_, grad), (_, x), groups = "conv2d_weight_grad", *inputs, attrs["groups"]
-    for spec in inputs:
-        _want(name, spec, F32)
-    if len(grad) != 4 or len(x) != 4 or groups < 1 or x[1] % groups:
-        raise ShapeError(
-            f"{name}: needs rank 4 and channels that fit the groups", grad=grad, x=x, groups=groups
-        )
-    w = (grad[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
-    if _conv(name, x, w, attrs) != grad:
-        raise ShapeError(f"{name}: gradient does not belong to this convolution", grad=grad, x=x, w=w)
+    name, (_, dy), (_, x), groups = "conv2d_weight_grad", *inputs, attrs["groups"]
+    _want_all(name, "dy x", inputs, F32)
+    if len(dy) != 4 or len(x) != 4 or groups < 1 or x[1] % groups:
+        raise ShapeError(f"{name}: needs rank 4 and channels that fit the groups", dy=dy, x=x, groups=groups)
+    w = (dy[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
+    if _conv(name, x, w, attrs) != dy:
+        raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
     return [(F32, w)]
 
 
 def _max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     shape = inputs[0][1]
-    _want("max_pool2d", inputs[0], F32)
+    _want("max_pool2d: x", inputs[0], F32)
     if len(shape) != 4:
         raise ShapeError("max_pool2d: needs rank 4", shape=shape)
     out = shape[:2] + _windows("max_pool2d", shape[2:], attrs["kernel"], attrs)
@@ -315,17 +332,17 @@ def _max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 
 def _take(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     (dtype, x), (_, idx) = inputs
-    _want("take", inputs[1], I64)
+    _want("take: idx", inputs[1], I64)
     if not x:
-        raise ShapeError("take: cannot index a scalar", x=x)
+        raise ShapeError("take: x is a scalar, which has no rows", x=x)
     return [(dtype, idx + x[1:])]
 
 
 def _scatter_add(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     (_, base), (_, idx), (_, src) = inputs
-    _want("scatter_add", inputs[0], F32)
-    _want("scatter_add", inputs[1], I64)
-    _want("scatter_add", inputs[2], F32)
+    _want("scatter_add: base", inputs[0], F32)
+    _want("scatter_add: idx", inputs[1], I64)
+    _want("scatter_add: src", inputs[2], F32)
     if not base or src != idx + base[1:]:
         raise ShapeError("scatter_add: shapes do not fit", base=base, idx=idx, src=src)
     return [(F32, base)]
@@ -334,21 +351,23 @@ def _scatter_add(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
 def _reshape(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dtype, shape = inputs[0]
     if math.prod(attrs["shape"]) != math.prod(shape):
-        raise ShapeError("reshape: number of elements differs", old=shape, new=attrs["shape"])
+        raise ShapeError(
+            "reshape: x and shape differ in the number of elements", x=shape, shape=attrs["shape"]
+        )
     return [(dtype, attrs["shape"])]
 
 
 def _permute(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dtype, shape = inputs[0]
     if sorted(attrs["dims"]) != list(range(len(shape))):
-        raise AttrError("permute: dims are not a permutation", dims=attrs["dims"], shape=shape)
+        raise AttrError("permute: dims are not a permutation of x's", dims=attrs["dims"], x=shape)
     return [(dtype, tuple(shape[d] for d in attrs["dims"]))]
 
 
 def _expand(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     (dtype, shape), target = inputs[0], attrs["shape"]
-    if len(target) < len(shape) or broadcast("expand", shape, target) != target:
-        raise ShapeError("expand: cannot expand to this shape", old=shape, new=target)
+    if len(target) < len(shape) or broadcast("expand", shape, target, args="x shape") != target:
+        raise ShapeError("expand: x does not broadcast to shape", x=shape, shape=target)
     return [(dtype, target)]
 
 
@@ -357,17 +376,17 @@ def _slice(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dim, start, stop, step = attrs["dim"], attrs["start"], attrs["stop"], attrs["step"]
     _dim("slice", dim, len(shape))
     if not start <= stop <= shape[dim] or not 1 <= step < MAX_ELEMENTS:
-        raise AttrError("slice: out of range", shape=shape, **attrs)
+        raise AttrError("slice: start, stop or step out of range", x=shape, **attrs)
     return [(dtype, (*shape[:dim], -((start - stop) // step), *shape[dim + 1 :]))]
 
 
 def _cat(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     (dtype, shape), dim = inputs[0], attrs["dim"]
     _dim("cat", dim, len(shape))
-    for spec in inputs:
-        _want("cat", spec, dtype)
+    for place, spec in enumerate(inputs):
+        _want(f"cat: x[{place}]", spec, dtype)
         if len(spec[1]) != len(shape) or _reduced(spec[1], (dim,), 0) != _reduced(shape, (dim,), 0):
-            raise ShapeError("cat: shapes differ outside dim", first=shape, other=spec[1], dim=dim)
+            raise ShapeError(f"cat: x[{place}] differs from x[0] outside dim", x0=shape, got=spec[1], dim=dim)
     return [(dtype, (*shape[:dim], sum(s[dim] for _, s in inputs), *shape[dim + 1 :]))]
 
 
@@ -382,11 +401,10 @@ def _arange(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
 
 
 def _philox(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
-    for spec in inputs:
-        _want("philox", spec, I64)
-        if spec[1] != ():
-            raise ShapeError("philox: seed and step are scalars", got=spec[1])
-    _want("philox", (attrs["dtype"], ()), F32, I64)
+    _want_all("philox", "seed step", inputs, I64)
+    if inputs[0][1] or inputs[1][1]:
+        raise ShapeError("philox: seed and step must be scalars", seed=inputs[0][1], step=inputs[1][1])
+    _want("philox: dtype", (attrs["dtype"], ()), F32, I64)
     if attrs["site"] >= MAX_SITES:
         raise AttrError(f"philox: site not below {MAX_SITES}", site=attrs["site"])
     return [(attrs["dtype"], attrs["shape"])]
@@ -425,27 +443,27 @@ OPS: tuple[Op, ...] = (
     Op(26, "logical_and", *_elementwise("logical_and", 2, (BOOL,))),
     Op(27, "logical_or", *_elementwise("logical_or", 2, (BOOL,))),
     Op(28, "logical_not", *_elementwise("logical_not", 1, (BOOL,))),
-    Op(29, "where", 3, (), _where),
-    Op(30, "cast", 1, (("dtype", "dtype"),), _cast),
+    Op(29, "where", "c a b", (), _where),
+    Op(30, "cast", "a", (("dtype", "dtype"),), _cast),
     Op(40, "sum", *_reduce("sum")),
     Op(41, "amax", *_reduce("amax")),
-    Op(42, "argmax", 1, _KEEP, _argmax),
+    Op(42, "argmax", "x", _KEEP, _argmax),
     Op(50, "mm", *_matmul("mm", 2)),
     Op(51, "bmm", *_matmul("bmm", 3)),
-    Op(52, "conv2d", 2, _GROUPED, _conv2d),
-    Op(53, "conv2d_input_grad", 2, (*_GROUPED, ("input_hw", "ints")), _conv2d_input_grad),
-    Op(54, "conv2d_weight_grad", 2, (*_GROUPED, ("kernel_hw", "ints")), _conv2d_weight_grad),
-    Op(55, "max_pool2d", 1, (("kernel", "ints"), *_WINDOW), _max_pool2d),
-    Op(60, "take", 2, (), _take),
-    Op(61, "scatter_add", 3, (), _scatter_add),
-    Op(70, "reshape", 1, (("shape", "ints"),), _reshape),
-    Op(71, "permute", 1, (("dims", "ints"),), _permute),
-    Op(72, "expand", 1, (("shape", "ints"),), _expand),
-    Op(73, "slice", 1, (("dim", "int"), ("start", "int"), ("stop", "int"), ("step", "int")), _slice),
-    Op(74, "cat", None, (("dim", "int"),), _cat),
-    Op(80, "full", 0, (("shape", "ints"), ("dtype", "dtype"), ("bits", "int")), _full),
-    Op(81, "arange", 0, (("n", "int"),), _arange),
-    Op(82, "philox", 2, (("shape", "ints"), ("dtype", "dtype"), ("site", "int")), _philox),
+    Op(52, "conv2d", "x w", _GROUPED, _conv2d),
+    Op(53, "conv2d_input_grad", "dy w", (*_GROUPED, ("input_hw", "ints")), _conv2d_input_grad),
+    Op(54, "conv2d_weight_grad", "dy x", (*_GROUPED, ("kernel_hw", "ints")), _conv2d_weight_grad),
+    Op(55, "max_pool2d", "x", (("kernel", "ints"), *_WINDOW), _max_pool2d),
+    Op(60, "take", "x idx", (), _take),
+    Op(61, "scatter_add", "base idx src", (), _scatter_add),
+    Op(70, "reshape", "x", (("shape", "ints"),), _reshape),
+    Op(71, "permute", "x", (("dims", "ints"),), _permute),
+    Op(72, "expand", "x", (("shape", "ints"),), _expand),
+    Op(73, "slice", "x", (("dim", "int"), ("start", "int"), ("stop", "int"), ("step", "int")), _slice),
+    Op(74, "cat", "x*", (("dim", "int"),), _cat),
+    Op(80, "full", "", (("shape", "ints"), ("dtype", "dtype"), ("bits", "int")), _full),
+    Op(81, "arange", "", (("n", "int"),), _arange),
+    Op(82, "philox", "seed step", (("shape", "ints"), ("dtype", "dtype"), ("site", "int")), _philox),
 )
 
 BY_NAME = {op.name: op for op in OPS}

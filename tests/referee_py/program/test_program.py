@@ -224,7 +224,7 @@ def test_declared_types_must_be_what_the_operator_gives() -> None:
 
 def test_an_operator_must_accept_its_inputs() -> None:
     bad = Structure.make("mm", [tiny.node(2), tiny.slot(0)], [TensorType(F32, (4, 1))])
-    with pytest.raises(InvalidProgram, match="node 3: mm: dtype not allowed"):
+    with pytest.raises(InvalidProgram, match="node 3: mm: a: dtype not allowed"):
         validate(with_node(3, bad))
 
 
