@@ -11,7 +11,8 @@ from .errors import CompileError, CudaUnavailable
 from .sources import text_of
 
 # INVARIANT: every rounding is as written: no contraction, no flushing of subnormals, exact division and square root.
-OPTIONS = ("-std=c++17", "-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true", "-default-device")
+ARITHMETIC = ("-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
+OPTIONS = ("-std=c++17", *ARITHMETIC, "-diag-suppress=177")  # 177: a shared function that this source does not use
 
 
 def _nvrtc() -> Any:
