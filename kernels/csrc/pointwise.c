@@ -43,13 +43,13 @@ static int run(call c, row_kernel *kernel) {
 }
 
 // Along a row each operand runs (stride 1) or stands (stride 0); one loop for each case lets the compiler
-// vectorise.
+// vectorise. The result may be an operand's own memory (fused.c), but may not overlap it in another way.
 #define ROW_KERNEL(name, T, R, expression)                                                                   \
     BODY name##_body(int64_t n, void *out, const void *pa, int64_t sa, const void *pb, int64_t sb) {         \
-        R *restrict o = out;                                                                                 \
+        R *o = out;                                                                                          \
         const T *x = pa, *y = pb;                                                                            \
         if (sa && sb) {                                                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
                 const T a = x[i], b = y[i];                                                                  \
                 (void)b;                                                                                     \
                 o[i] = (R)(expression);                                                                      \
@@ -57,13 +57,13 @@ static int run(call c, row_kernel *kernel) {
         } else if (sa) {                                                                                     \
             const T b = *y;                                                                                  \
             (void)b;                                                                                         \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
                 const T a = x[i];                                                                            \
                 o[i] = (R)(expression);                                                                      \
             }                                                                                                \
         } else {                                                                                             \
             const T a = *x;                                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                  \
                 const T b = y[i];                                                                            \
                 (void)b;                                                                                     \
                 o[i] = (R)(expression);                                                                      \

@@ -10,8 +10,14 @@
 #ifndef REPOPS_H
 #define REPOPS_H
 
+#include <float.h>
 #include <stdint.h>
 #include <stddef.h>
+
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||               \
+    defined(__NO_SIGNED_ZEROS__) || __FINITE_MATH_ONLY__ + 0 || FLT_EVAL_METHOD != 0
+#error "repops is defined bit for bit: no fast-math, and float arithmetic in float (not x87)"
+#endif
 
 #define REPOPS_EXPORT __attribute__((visibility("default")))
 #define MAX_RANK 8
@@ -85,6 +91,13 @@ void parallel(int threads, int64_t total, int64_t grain, range_body *body, void 
 
 // The best instruction set of this machine.
 REPOPS_EXPORT int repops_best_isa(void);
+
+// Before a loop whose iterations touch different elements, even if one array is another: it may be vectorised.
+#if defined(__clang__)
+#define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define NO_DEPENDENCE _Pragma("GCC ivdep")
+#endif
 
 // One body, three instruction sets. `name_body` is an always-inline function in plain C; the compiler
 // vectorises it in each of the three functions below. None of its arithmetic may be reassociated

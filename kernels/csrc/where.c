@@ -17,9 +17,9 @@ typedef struct {
 
 // With constant strides (0 or 1) the loop vectorises, so each combination of strides is its own loop.
 #define SELECT(T)                                                                                            \
-    static inline __attribute__((always_inline)) void loop_##T(                                              \
-        int64_t n, T *restrict o, const uint8_t *c, int sc, const T *a, int sa, const T *b, int sb) {        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+    static inline __attribute__((always_inline)) void loop_##T(int64_t n, T *o, const uint8_t *c, int sc,    \
+                                                               const T *a, int sa, const T *b, int sb) {     \
+        NO_DEPENDENCE for (int64_t i = 0; i < n; i++) {                                                      \
             const T x = a[i * sa], y = b[i * sb];                                                            \
             o[i] = c[i * sc] ? x : y;                                                                        \
         }                                                                                                    \

@@ -47,6 +47,11 @@ def get_num_threads() -> int:
     return _threads
 
 
+def get_isa() -> int:
+    """The code of the instruction set in use."""
+    return _isa
+
+
 def _words(spec: Spec) -> list[int]:
     dtype, shape = spec
     return [int(dtype), len(shape), *shape, *[0] * (MAX_RANK - len(shape))]

@@ -26,6 +26,10 @@ class ArrayError(OpError):
     """Not a plain, aligned, C-contiguous numpy array."""
 
 
+class AliasError(OpError):
+    """An output overlaps an input that is still needed, or another output."""
+
+
 class Call(NamedTuple):
     """A checked call: its row, its attributes in schema order, its inputs and outputs."""
 

@@ -1,0 +1,220 @@
+"""Composites: what networks use besides primitive operators, as fixed expressions (docs/opset.md, section 10).
+
+Each takes an `Ops` and values, and IS its sequence of operators: any executor that gives the bits of these operators
+one by one gives the composite's. Constants are binary32. A gradient is an expression of its own, given the gradient
+of the result. Rows are the last dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .expression import Ops
+
+Value = Any
+
+
+def _row_sum(o: Ops, x: Value) -> Value:
+    return o.sum(x, dims=(len(x.shape) - 1,), keepdim=1)
+
+
+def _row_mean(o: Ops, x: Value) -> Value:
+    return o.div(_row_sum(o, x), o.scalar(float(x.shape[-1])))
+
+
+def _row_max(o: Ops, x: Value) -> Value:
+    return o.amax(x, dims=(len(x.shape) - 1,), keepdim=1)
+
+
+# ------------------------------------------------------------------------------------------------- activations
+
+
+def relu(o: Ops, x: Value) -> Value:
+    return o.maximum(x, o.scalar(0.0))
+
+
+def relu_grad(o: Ops, grad: Value, x: Value) -> Value:
+    return o.where(o.gt(x, o.scalar(0.0)), grad, o.scalar(0.0))
+
+
+def sigmoid(o: Ops, x: Value) -> Value:
+    return o.div(o.scalar(1.0), o.add(o.scalar(1.0), o.exp(o.neg(x))))
+
+
+def sigmoid_grad(o: Ops, grad: Value, y: Value) -> Value:
+    """From the result y, not the operand."""
+    return o.mul(grad, o.mul(y, o.sub(o.scalar(1.0), y)))
+
+
+def tanh_grad(o: Ops, grad: Value, y: Value) -> Value:
+    """From the result y, not the operand."""
+    return o.mul(grad, o.sub(o.scalar(1.0), o.mul(y, y)))
+
+
+def silu(o: Ops, x: Value) -> Value:
+    return o.mul(x, sigmoid(o, x))
+
+
+def silu_grad(o: Ops, grad: Value, x: Value) -> Value:
+    one, s = o.scalar(1.0), sigmoid(o, x)
+    return o.mul(grad, o.mul(s, o.add(one, o.mul(x, o.sub(one, s)))))
+
+
+def _normal_cdf(o: Ops, x: Value) -> Value:
+    return o.mul(o.scalar(0.5), o.add(o.scalar(1.0), o.erf(o.mul(x, o.scalar(math.sqrt(0.5))))))
+
+
+def gelu(o: Ops, x: Value) -> Value:
+    return o.mul(x, _normal_cdf(o, x))
+
+
+def gelu_grad(o: Ops, grad: Value, x: Value) -> Value:
+    density = o.mul(o.exp(o.mul(o.mul(x, x), o.scalar(-0.5))), o.scalar(1 / math.sqrt(2 * math.pi)))
+    return o.mul(grad, o.add(_normal_cdf(o, x), o.mul(x, density)))
+
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_CUBE = 0.044715
+
+
+def _gelu_inner(o: Ops, x: Value) -> Value:
+    cube = o.mul(o.mul(x, x), x)
+    return o.mul(o.scalar(_TANH_SCALE), o.add(x, o.mul(o.scalar(_TANH_CUBE), cube)))
+
+
+def gelu_tanh(o: Ops, x: Value) -> Value:
+    """Gelu by its approximation with tanh, as GPT-2 has it."""
+    return o.mul(o.mul(o.scalar(0.5), x), o.add(o.scalar(1.0), o.tanh(_gelu_inner(o, x))))
+
+
+def gelu_tanh_grad(o: Ops, grad: Value, x: Value) -> Value:
+    one, half = o.scalar(1.0), o.scalar(0.5)
+    t = o.tanh(_gelu_inner(o, x))
+    slope = o.mul(o.scalar(_TANH_SCALE), o.add(one, o.mul(o.scalar(3 * _TANH_CUBE), o.mul(x, x))))
+    left = o.mul(half, o.add(one, t))
+    right = o.mul(o.mul(o.mul(half, x), o.sub(one, o.mul(t, t))), slope)
+    return o.mul(grad, o.add(left, right))
+
+
+# ------------------------------------------------------------------------------------------ softmax and losses
+
+
+def softmax(o: Ops, x: Value) -> Value:
+    e = o.exp(o.sub(x, _row_max(o, x)))
+    return o.div(e, _row_sum(o, e))
+
+
+def softmax_grad(o: Ops, grad: Value, y: Value) -> Value:
+    """From the result y, not the operand."""
+    return o.mul(o.sub(grad, _row_sum(o, o.mul(grad, y))), y)
+
+
+def log_softmax(o: Ops, x: Value) -> Value:
+    shifted = o.sub(x, _row_max(o, x))
+    return o.sub(shifted, o.log(_row_sum(o, o.exp(shifted))))
+
+
+def log_softmax_grad(o: Ops, grad: Value, y: Value) -> Value:
+    """From the result y, not the operand."""
+    return o.sub(grad, o.mul(o.exp(y), _row_sum(o, grad)))
+
+
+def cross_entropy(o: Ops, x: Value, target: Value, classes: Value) -> Value:
+    """Losses f32 [N, 1] of logits f32 [N, C] for targets i64 [N, 1]; `classes` is arange(C).
+
+    A target outside [0, C) is no class: its loss is 0 (torch's ignore_index).
+    """
+    chosen = o.eq(classes, target)
+    return o.neg(_row_sum(o, o.where(chosen, log_softmax(o, x), o.scalar(0.0))))
+
+
+def cross_entropy_grad(o: Ops, grad: Value, x: Value, target: Value, classes: Value) -> Value:
+    """The gradient f32 [N, C] of x for that of the losses, f32 [N, 1]; 0 where the target is no class."""
+    zero = o.scalar(0.0)
+    chosen = o.where(o.eq(classes, target), o.scalar(1.0), zero)
+    counted = _row_max(o, chosen)  # 1 if the target is a class
+    return o.mul(grad, o.sub(o.mul(softmax(o, x), counted), chosen))
+
+
+# ----------------------------------------------------------------------------------------------- normalisation
+
+
+def layer_norm(o: Ops, x: Value, weight: Value, bias: Value, *, eps: float) -> tuple[Value, Value, Value]:
+    """The result, and mean and reciprocal standard deviation of each row, [..., 1], for the gradients."""
+    mean = _row_mean(o, x)
+    centred = o.sub(x, mean)
+    variance = _row_mean(o, o.mul(centred, centred))
+    scale = o.rsqrt(o.add(variance, o.scalar(eps)))
+    return o.add(o.mul(o.mul(centred, scale), weight), bias), mean, scale
+
+
+def layer_norm_grad(
+    o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
+) -> tuple[Value, Value]:
+    """The gradient of x; and grad times the normalised x, whose sum over the rows is the weight's gradient."""
+    normal = o.mul(o.sub(x, mean), scale)
+    inner = o.mul(grad, weight)
+    along = o.mul(normal, _row_mean(o, o.mul(inner, normal)))
+    return o.mul(o.sub(o.sub(inner, _row_mean(o, inner)), along), scale), o.mul(grad, normal)
+
+
+def rms_norm(o: Ops, x: Value, weight: Value, *, eps: float) -> tuple[Value, Value]:
+    """The result, and the reciprocal root mean square of each row, [..., 1], for the gradients."""
+    scale = o.rsqrt(o.add(_row_mean(o, o.mul(x, x)), o.scalar(eps)))
+    return o.mul(o.mul(x, scale), weight), scale
+
+
+def rms_norm_grad(o: Ops, grad: Value, x: Value, weight: Value, scale: Value) -> tuple[Value, Value]:
+    """The gradient of x; and grad times the normalised x, whose sum over the rows is the weight's gradient."""
+    normal = o.mul(x, scale)
+    inner = o.mul(grad, weight)
+    along = o.mul(normal, _row_mean(o, o.mul(inner, normal)))
+    return o.mul(o.sub(inner, along), scale), o.mul(grad, normal)
+
+
+# -------------------------------------------------------------------------------------------------- optimizers
+
+
+def sgd(o: Ops, p: Value, grad: Value, rate: Value, *, decay: float) -> Value:
+    """Parameters after a step; `rate` is f32 ()."""
+    return o.sub(p, o.mul(rate, _decayed(o, p, grad, decay)))
+
+
+def momentum_sgd(
+    o: Ops, p: Value, grad: Value, velocity: Value, rate: Value, *, momentum: float, decay: float
+) -> tuple[Value, Value]:
+    """Parameters and velocity after a step. Velocity starts at zero."""
+    after = o.add(o.mul(o.scalar(momentum), velocity), _decayed(o, p, grad, decay))
+    return o.sub(p, o.mul(rate, after)), after
+
+
+def _decayed(o: Ops, p: Value, grad: Value, decay: float) -> Value:
+    return o.add(grad, o.mul(o.scalar(decay), p)) if decay else grad
+
+
+def adam(
+    o: Ops,
+    p: Value,
+    grad: Value,
+    m: Value,
+    v: Value,
+    t: Value,
+    rate: Value,
+    *,
+    betas: tuple[float, float],
+    eps: float,
+    decay: float,
+    decoupled: bool,
+) -> tuple[Value, Value, Value]:
+    """Parameters and both moments after step t (f32 (), counted from 1); AdamW if the decay is decoupled."""
+    one, b1, b2 = o.scalar(1.0), o.scalar(betas[0]), o.scalar(betas[1])
+    if decoupled:
+        p = o.mul(p, o.sub(one, o.mul(rate, o.scalar(decay)))) if decay else p
+    else:
+        grad = _decayed(o, p, grad, decay)
+    m = o.add(o.mul(b1, m), o.mul(o.sub(one, b1), grad))
+    v = o.add(o.mul(b2, v), o.mul(o.sub(one, b2), o.mul(grad, grad)))
+    step = o.div(rate, o.sub(one, o.pow(b1, t)))
+    unbias = o.rsqrt(o.sub(one, o.pow(b2, t)))
+    return o.sub(p, o.div(o.mul(step, m), o.add(o.mul(o.sqrt(v), unbias), o.scalar(eps)))), m, v

@@ -1,0 +1,144 @@
+"""Expressions over operators: written once, applied at once or recorded.
+
+A composite (softmax, say) is a plain function of an `Ops` and some values:
+
+    def silu(o, x):
+        return o.div(x, o.add(o.scalar(1.0), o.exp(o.neg(x))))
+
+With `Eager` the values are arrays and every operator is executed as it is met. With a `Recorder` they are symbols,
+and what comes out is an `Expression`, which repops.fusion turns into one kernel. Both give the same bits, because an
+expression IS the sequence of operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from .opset import F32, Dtype, Spec, lookup
+from .tensors import Array, freeze
+
+
+class Ops(Protocol):
+    """Every operator of the table as a method, and `scalar`. Values are whatever the implementation works on."""
+
+    def scalar(self, value: float) -> Any:
+        """An f32 of shape (), the binary32 nearest to `value`."""
+        ...
+
+    def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
+
+def f32_bits(value: float) -> int:
+    """The bits of the binary32 nearest to `value`."""
+    return int(np.float32(value).view(np.uint32))
+
+
+class Eager:
+    """Executes each operator as it is met. `execute` is a backend's."""
+
+    def __init__(self, execute: Callable[[str, Sequence[Any], dict[str, Any]], list[Any]]):
+        self._execute = execute
+
+    def scalar(self, value: float) -> Any:
+        return self._execute("full", [], {"shape": (), "dtype": F32, "bits": f32_bits(value)})[0]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        lookup(name)
+
+        def operator(*inputs: Any, **attrs: Any) -> Any:
+            outputs = self._execute(name, inputs, attrs)
+            return outputs[0] if len(outputs) == 1 else outputs
+
+        return operator
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A value of an expression: its number, which is an input's place or comes after all inputs, and its spec."""
+
+    number: int
+    dtype: Dtype
+    shape: tuple[int, ...]
+
+    @property
+    def spec(self) -> Spec:
+        return self.dtype, self.shape
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of an expression."""
+
+    op: str
+    inputs: tuple[int, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    spec: Spec
+
+
+@dataclass
+class Expression:
+    """Operators in order. Value i is input i, or the result of node i - len(inputs)."""
+
+    inputs: tuple[Spec, ...]
+    nodes: list[Node] = field(default_factory=list)
+    outputs: tuple[int, ...] = ()
+
+    def spec(self, number: int) -> Spec:
+        known = len(self.inputs)
+        return self.inputs[number] if number < known else self.nodes[number - known].spec
+
+
+class Recorder:
+    """Records each operator as it is met; the same operator on the same values is recorded once."""
+
+    def __init__(self, inputs: Sequence[Spec]):
+        self.expression = Expression(tuple(inputs))
+        self._known: dict[tuple[Any, ...], Symbol] = {}
+
+    def input(self, place: int) -> Symbol:
+        return Symbol(place, *self.expression.inputs[place])
+
+    def scalar(self, value: float) -> Symbol:
+        return self._record("full", (), {"shape": (), "dtype": F32, "bits": f32_bits(value)})
+
+    def __getattr__(self, name: str) -> Callable[..., Symbol]:
+        lookup(name)
+        return lambda *inputs, **attrs: self._record(name, inputs, attrs)
+
+    def _record(self, name: str, inputs: Sequence[Symbol], attrs: dict[str, Any]) -> Symbol:
+        op = lookup(name)
+        outputs = op.infer([symbol.spec for symbol in inputs], attrs)
+        if len(outputs) != 1:
+            raise TypeError(f"{name} has {len(outputs)} results; an expression's operators have one")
+        numbers = tuple(symbol.number for symbol in inputs)
+        key = (name, numbers, freeze(op.normalize(attrs)))
+        if key not in self._known:
+            number = len(self.expression.inputs) + len(self.expression.nodes)
+            self.expression.nodes.append(Node(*key, outputs[0]))
+            self._known[key] = Symbol(number, *outputs[0])
+        return self._known[key]
+
+
+def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Expression:
+    """The expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of them."""
+    recorder = Recorder(inputs)
+    result = function(recorder, *map(recorder.input, range(len(inputs))), **options)
+    expression = recorder.expression
+    expression.outputs = tuple(
+        symbol.number for symbol in (result if isinstance(result, tuple) else (result,))
+    )
+    return expression
+
+
+def evaluate(
+    expression: Expression, execute: Callable[..., list[Array]], inputs: Sequence[Array]
+) -> list[Array]:
+    """The expression's outputs, one operator after the other."""
+    values: list[Array] = list(inputs)
+    for node in expression.nodes:
+        values += execute(node.op, [values[i] for i in node.inputs], dict(node.attrs))
+    return [values[i] for i in expression.outputs]

@@ -1,0 +1,220 @@
+"""A fused expression gives the bits of its operators one by one, on every path."""
+
+import numpy as np
+import pytest
+from repops import composites as c
+from repops import cpu, fusion, reference
+from repops.expression import Eager, Recorder, evaluate, record
+from repops.library import BEST_ISA
+from repops.opset import F32, ArityError, OpError, UnknownOpError
+from repops.selftest import random_call
+from repops.tensors import AliasError, ArrayError, canonical, spec_of
+
+SHAPES = [(5,), (3, 7), (1,), (2, 3, 1025), (17, 4097), (2, 9000), (4, 64), (2, 1), (0, 3), (3, 0), ()]
+ROWS = [shape for shape in SHAPES if shape]
+
+
+def draw(shape, seed=0, special=True):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    if special and x.size > 3:
+        bits = np.array([0x7FC00001, 0xFF800000, 0x80000000, 0x00000001, 0x7F7FFFFF], np.uint32)
+        where = rng.integers(0, x.size, x.size // 50 + 1)
+        x.reshape(-1)[where] = rng.choice(bits.view(np.float32), where.size)
+    return x
+
+
+def scalar(value):
+    return np.array(value, np.float32)
+
+
+def one_by_one(function, inputs, options, execute=cpu.execute):
+    result = function(Eager(execute), *inputs, **options)
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def same(got, want):
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert canonical(a).tobytes() == canonical(b).tobytes()
+
+
+def check(function, *inputs, fuses=True, **options):
+    want = one_by_one(function, inputs, options)
+    same(fusion.apply(function, *inputs, **options), want)
+    kernel = fusion.fused(function, map(spec_of, inputs), **options)
+    assert (kernel is not None) == fuses
+    for isa in range(BEST_ISA + 1) if kernel else ():
+        for threads in (1, 2, 3):
+            same(kernel(inputs, threads=threads, isa=isa), want)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("function", [c.relu, c.sigmoid, c.silu, c.gelu, c.gelu_tanh])
+def test_activations(function, shape):
+    check(function, draw(shape), fuses=0 not in shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "function", [c.relu_grad, c.sigmoid_grad, c.tanh_grad, c.silu_grad, c.gelu_grad, c.gelu_tanh_grad]
+)
+def test_gradients_of_activations(function, shape):
+    check(function, draw(shape, 1), draw(shape, 2), fuses=0 not in shape)
+
+
+@pytest.mark.parametrize("shape", ROWS)
+def test_rows(shape):
+    fuses = 0 not in shape and shape[-1] > 1
+    x, grad, weight, bias = draw(shape), draw(shape, 1), draw(shape[-1:], 2), draw(shape[-1:], 3)
+    mean, scale = draw((*shape[:-1], 1), 4), draw((*shape[:-1], 1), 5)
+    for function in (c.softmax, c.log_softmax):
+        check(function, x, fuses=fuses)
+    for function in (c.softmax_grad, c.log_softmax_grad):
+        check(function, grad, x, fuses=fuses)
+    check(c.layer_norm, x, weight, bias, eps=1e-5, fuses=fuses)
+    check(c.layer_norm_grad, grad, x, weight, mean, scale, fuses=fuses)
+    check(c.rms_norm, x, weight, eps=1e-6, fuses=fuses)
+    check(c.rms_norm_grad, grad, x, weight, scale, fuses=fuses)
+
+
+@pytest.mark.parametrize(("n", "classes"), [(5, 7), (3, 5000), (1, 2)])
+def test_cross_entropy(n, classes):
+    x, target = draw((n, classes), special=False), np.arange(n)[:, None] * 3 % (classes + 1) - 1
+    check(c.cross_entropy, x, target, np.arange(classes))
+    check(c.cross_entropy_grad, draw((n, 1)), x, target, np.arange(classes))
+    (losses,) = fusion.apply(c.cross_entropy, x, target, np.arange(classes))
+    chosen = np.take_along_axis(x.astype(np.float64), np.maximum(target, 0), 1)
+    want = np.log(np.exp(x.astype(np.float64)).sum(1, keepdims=True)) - chosen
+    np.testing.assert_allclose(losses, np.where(target < 0, 0, want), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_optimizers(shape):
+    p, grad, m, v = (draw(shape, seed) for seed in range(4))
+    fuses = 0 not in shape
+    check(c.sgd, p, grad, scalar(0.1), decay=0.01, fuses=fuses)
+    check(c.momentum_sgd, p, grad, m, scalar(0.1), momentum=0.9, decay=0.0, fuses=fuses)
+    for decay, decoupled in ((0.0, False), (0.01, False), (0.01, True)):
+        options = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": decay, "decoupled": decoupled}
+        check(c.adam, p, grad, m, v, scalar(3), scalar(1e-3), **options, fuses=fuses)
+
+
+def test_operands_of_fewer_dimensions_and_other_types():
+    def mixed(o, x, row, column, flags, numbers):
+        chosen = o.where(o.logical_and(flags, o.ge(x, row)), o.sub(column, x), o.cast(numbers, dtype=F32))
+        return chosen, o.mul(numbers, numbers), o.cast(chosen, dtype=3), o.lt(o.neg(x), column)
+
+    flags = draw((6, 1, 33)) > 0
+    numbers = np.random.default_rng(1).integers(-9, 9, (6, 5, 33))
+    check(mixed, draw((6, 5, 33)), draw((33,)), draw((5, 1)), flags, numbers)
+
+
+def test_a_row_of_many_blocks():
+    """Block results are reduced by the same rule, in f32 and i64."""
+
+    def both(o, x, k):
+        return o.mul(x, o.sum(x, dims=(1,), keepdim=1)), o.add(k, o.amax(k, dims=(1,), keepdim=1))
+
+    n = 4096 * 5 + 17
+    check(both, draw((2, n), special=False), np.random.default_rng(2).integers(-(2**62), 2**62, (2, n)))
+
+
+def test_fused_softmax_is_the_references():
+    x = draw((7, 130))
+    same(fusion.apply(c.softmax, x), one_by_one(c.softmax, [x], {}, reference.execute))
+
+
+def test_random_chains():
+    """Expressions of random elementwise operators on random data."""
+    names = ("add", "sub", "mul", "div", "maximum", "minimum")
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+
+        def chain(o, *values, rng=rng):
+            values = list(values)
+            for _ in range(rng.integers(1, 30)):
+                a, b = rng.choice(len(values), 2)
+                values.append(getattr(o, names[rng.integers(len(names))])(values[a], values[b]))
+            return o.add(values[-1], values[0])
+
+        shape = tuple(rng.integers(1, 40, rng.integers(1, 4)))
+        inputs = [draw(shape, seed), draw(shape[-1:], seed + 1), draw((*shape[:-1], 1), seed + 2)]
+        expression = record(chain, list(map(spec_of, inputs)))
+        same(fusion.Fused(expression)(inputs), evaluate(expression, cpu.execute, inputs))
+
+
+def adam_arrays():
+    return [draw((5000,), seed, special=False) for seed in range(4)] + [scalar(2), scalar(0.01)]
+
+
+ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.1, "decoupled": True}
+
+
+def test_results_may_replace_what_is_read_no_more():
+    inputs = adam_arrays()
+    want = fusion.apply(c.adam, *inputs, **ADAM)
+    kernel = fusion.fused(c.adam, map(spec_of, inputs), **ADAM)
+    got = kernel(inputs, out=[inputs[0], inputs[2], inputs[3]])
+    same(got, want)
+    assert got[0] is inputs[0]
+
+
+def test_other_overlaps_are_refused():
+    inputs = adam_arrays()
+    kernel = fusion.fused(c.adam, map(spec_of, inputs), **ADAM)
+    free = [np.empty(5000, np.float32) for _ in range(3)]
+    with pytest.raises(AliasError, match="out 1 overlaps input 1"):
+        kernel(inputs, out=[free[0], inputs[1], free[2]])  # the gradient is still read for v
+    with pytest.raises(AliasError, match="out 2 overlaps out 0"):
+        kernel(inputs, out=[free[0], free[1], free[0]])
+    big = np.zeros(6000, np.float32)
+    shifted = [big[:5000], *inputs[1:]]
+    with pytest.raises(AliasError, match="out 0 overlaps input 0"):
+        kernel(shifted, out=[big[1:5001], free[1], free[2]])
+
+
+def test_bad_out_is_refused():
+    inputs = adam_arrays()
+    kernel = fusion.fused(c.adam, map(spec_of, inputs), **ADAM)
+    free = [np.empty(5000, np.float32) for _ in range(3)]
+    locked = np.empty(5000, np.float32)
+    locked.flags.writeable = False
+    with pytest.raises(ArityError):
+        kernel(inputs, out=free[:2])
+    for bad in (
+        locked,
+        np.empty(4999, np.float32),
+        np.empty(5000, np.int64),
+        np.empty(10000, np.float32)[::2],
+    ):
+        with pytest.raises(ArrayError):
+            kernel(inputs, out=[*free[:2], bad])
+
+
+def test_inputs_must_be_those_of_the_expression():
+    kernel = fusion.fused(c.relu, [(F32, (3, 4))])
+    with pytest.raises(OpError):
+        kernel([draw((4, 3))])
+
+
+@pytest.mark.parametrize("name", ["mm", "permute", "argmax", "take"])
+def test_what_is_no_single_pass_is_done_one_by_one(name):
+    inputs, attrs = random_call(name, 3)
+    function = lambda o, *values: getattr(o, name)(*values, **attrs)  # noqa: E731
+    assert fusion.fused(function, map(spec_of, inputs)) is None
+    same(fusion.apply(function, *inputs), cpu.execute(name, inputs, attrs))
+
+
+def test_reductions_of_other_dimensions_are_done_one_by_one():
+    def first(o, x):
+        return o.sub(x, o.sum(x, dims=(0,), keepdim=1))
+
+    check(first, draw((4, 5)), fuses=False)
+
+
+def test_unknown_operators_are_refused():
+    for ops in (Eager(cpu.execute), Recorder([])):
+        with pytest.raises(UnknownOpError):
+            _ = ops.softmax
