@@ -70,6 +70,7 @@ def test_a_wrong_bit_is_found(calls, tmp_path):
 BUILDS = {
     "gcc-O0": (GCC, ("-O0",)),
     "gcc-O3-native": (GCC, ("-O3", "-march=native")),
+    "gcc-every-item-apart": (GCC, ("-O2", "-DREPOPS_GRAIN=1")),
     "gcc-without-openmp": (("gcc", "-Wno-unknown-pragmas"), ("-O2",)),
     "clang-O0": ((*ZIG, "-target", "x86_64-linux-musl"), ("-O0", "-static", "-fno-sanitize=all")),
     "clang-O3-native": ((*ZIG, "-target", "x86_64-linux-musl", "-mcpu=native"), ("-O3", "-static")),

@@ -4,13 +4,16 @@ import ctypes
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import repops
 from repops import cpu
 from repops.library import ISA_NAMES
-from repops.selftest import digest
+from repops.opset import OPS
+from repops.selftest import digest, golden
 
+HERE = Path(__file__).parent
 FENV_WORDS = 8  # 32 bytes: glibc's fenv_t on x86-64, whose last word is MXCSR
 FLUSH_TO_ZERO, DENORMALS_ARE_ZERO, ROUND_UP = 0x8000, 0x0040, 0x4000
 
@@ -33,21 +36,48 @@ def set_mxcsr(value):
 
 @x86_only
 @pytest.mark.parametrize("flags", [FLUSH_TO_ZERO | DENORMALS_ARE_ZERO, ROUND_UP])
-@pytest.mark.parametrize(
-    "name", ["mul", "div", "exp", "log", "sum", "mm", "conv2d", "scatter_add", "lt", "cast"]
-)
+@pytest.mark.parametrize("name", [op.name for op in OPS])
 def test_callers_environment_changes_nothing_and_is_restored(name, flags):
-    executor = repops.backend("cpu")
-    want = digest(executor, name)
     saved = get_mxcsr()
     try:
         set_mxcsr(saved | flags)
-        disturbed = digest(executor, name)
+        disturbed = digest(repops.backend("cpu"), name)
         left = get_mxcsr()
     finally:
         set_mxcsr(saved)
-    assert disturbed == want
+    assert disturbed == golden()[name]
     assert left & flags == flags
+
+
+@pytest.fixture
+def fast_math_library(tmp_path):
+    """NOTE: crtfastmath.o is named, because gcc links it into shared libraries up to version 12 only."""
+    library = tmp_path / "libfast.so"
+    printed = subprocess.run(
+        ["gcc", "-print-file-name=crtfastmath.o"], check=True, capture_output=True, text=True
+    )
+    options = ["-O2", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
+    source = HERE / "environment" / "fast_math.c"
+    subprocess.run(["gcc", *options, source, printed.stdout.strip(), "-o", library], check=True)
+    return library
+
+
+@x86_only
+def test_a_library_built_with_fast_math_changes_nothing(fast_math_library):
+    """In the thread that loads it, in threads from before and after, and in OpenMP's that inherited its settings."""
+    command = [sys.executable, HERE / "environment" / "process.py", fast_math_library]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("same bits, environment given back") == 4
+
+
+@pytest.mark.parametrize("option", ["-ffast-math", "-Ofast", "-funsafe-math-optimizations"])
+def test_kernels_refuse_to_be_compiled_with_fast_math(option, tmp_path):
+    source = HERE.parents[1] / "kernels" / "csrc" / "pointwise.c"
+    command = ["gcc", "-std=c11", option, "-c", source, "-o", tmp_path / "object"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "repops is defined bit for bit" in done.stderr
 
 
 def digests(preamble="", **environment):
