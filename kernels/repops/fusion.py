@@ -23,8 +23,8 @@ import numpy as np
 from . import cpu
 from .expression import Expression, evaluate, record
 from .library import LIBRARY
-from .opset import ITEM_SIZE, OPS, ArityError, OpError, Shape, Spec, broadcast
-from .tensors import NUMPY_DTYPE, AliasError, Array, ArrayError, freeze, spec_of
+from .opset import ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec, broadcast
+from .tensors import NUMPY_DTYPE, AliasError, Array, ArrayError, spec_of
 
 MAX_VALUES = 256  # of fused.c
 TILE = 1024
@@ -118,7 +118,10 @@ class Plan:
         self._nodes = _live(expression)
         reduces = any(node.op in REDUCTIONS for _, node in self._nodes)
         shapes = [expression.spec(i)[1] for i in range(len(expression.inputs))]
-        self.domain = broadcast("fusion", *shapes, *(node.spec[1] for _, node in self._nodes), ())
+        try:
+            self.domain = broadcast("fusion", *shapes, *(node.spec[1] for _, node in self._nodes), ())
+        except ShapeError as error:
+            raise NotFusibleError("values do not broadcast to one shape") from error
         if 0 in self.domain or (reduces and self.domain[-1:] in ((), (1,))):
             raise NotFusibleError("nothing to go over", domain=self.domain)
         self.geometry = geometry(self.domain, shapes, keep_row=reduces)
@@ -348,10 +351,10 @@ def _compiled(
 
 def fused(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Fused | None:
     """A composite for these inputs as one kernel, or None if it is no single pass."""
-    return _compiled(function, tuple(inputs), freeze(options))[1]
+    return _compiled(function, tuple(inputs), tuple(options.items()))[1]
 
 
 def apply(function: Callable[..., Any], *inputs: Array, **options: Any) -> list[Array]:
     """The outputs of a composite on the cpu: fused if it is a single pass, else operator by operator."""
-    expression, kernel = _compiled(function, tuple(map(spec_of, inputs)), freeze(options))
+    expression, kernel = _compiled(function, tuple(map(spec_of, inputs)), tuple(options.items()))
     return kernel(inputs) if kernel else evaluate(expression, cpu.execute, inputs)
