@@ -13,7 +13,7 @@
 //     begin(c)                  the first k of chunk c, which ends where the next begins
 //     prepare(table, begin, end)     called by all threads before the slices of a chunk
 //     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no trace
-//     start() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if there is no such column
+//     start_of_c() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if there is no such column
 
 #ifndef REPOPS_GEMM_CUH
 #define REPOPS_GEMM_CUH
@@ -130,7 +130,7 @@ DEVICE void put(const Source &source, const Share &share, i64 m, float *out, boo
     const int y = thread_index() / WARP / T::WARPS_N * 8 + thread_index() % WARP / 4;
     const i64 place = source.column_place(share.column + column);
     const int rest = (int)min_i64(m - share.row, T::BM);
-    out += source.start() + share.row * source.row_step() + place;
+    out += source.start_of_c() + share.row * source.row_step() + place;
 #pragma unroll
     for (int i = 0; i < T::TM; i++) {
         // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.

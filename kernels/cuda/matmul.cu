@@ -35,7 +35,7 @@ template <class T, bool WIDE> struct Matrices {
     }
     DEVICE_MEMBER i64 begin(i64 chunk) const { return min_i64(chunk * CHUNK, p.k); }
     DEVICE_MEMBER void prepare(Table &, i64, i64) const {}
-    DEVICE_MEMBER i64 start() const { return batch * p.grid.m * p.grid.n; }
+    DEVICE_MEMBER i64 start_of_c() const { return batch * p.grid.m * p.grid.n; }
     DEVICE_MEMBER i64 row_step() const { return p.grid.n; }
     DEVICE_MEMBER i64 column_place(i64 c) const { return c < p.grid.n ? c : -1; }
 

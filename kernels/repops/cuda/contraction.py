@@ -5,7 +5,7 @@ The order of the arithmetic is in the chunks of 512 (kernels/cuda/gemm.cuh); eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .plan import Launch, Ref, Target, Word, ceil_div, grid, launch
@@ -40,13 +40,24 @@ class Cut(NamedTuple):
     splits: int
 
 
-def choose(m: int, n: int, batches: int, chunks: int, out_elements: int, target: Target) -> Cut:
+class Contraction(NamedTuple):
+    m: int
+    n: int
+    batches: int  # of the grid
+    k: int
+    out: Ref
+    out_elements: int
+    partial: Ref  # the workspace, if K is split
+
+
+def choose(c: Contraction, chunks: int, target: Target, tiles: Sequence[Tile] = TILES) -> Cut:
     """The cut that should take the least time: whole waves of blocks, each as long as its chunks."""
+    m, n, batches, out_elements = c.m, c.n, c.batches, c.out_elements
     can_split = chunks > 1 and chunks * out_elements * 4 <= MAX_WORKSPACE
 
     def cuts() -> list[Cut]:
         found = []
-        for tile in TILES:
+        for tile in tiles:
             tiles_m, tiles_n = ceil_div(m, tile.size), ceil_div(n, tile.size)
             slots = target.multiprocessors * tile.resident
             wanted = min(chunks, max(1, slots // (tiles_m * tiles_n * batches))) if can_split else 1
@@ -64,30 +75,20 @@ def choose(m: int, n: int, batches: int, chunks: int, out_elements: int, target:
     return min(cuts(), key=time)
 
 
-class Contraction(NamedTuple):
-    m: int
-    n: int
-    batches: int  # of the grid
-    k: int
-    out: Ref
-    out_elements: int
-    partial: Ref  # the workspace, if K is split
-
-
 def tiled(
-    c: Contraction, target: Target, kernel: Callable[[Tile], str], operands: list[Word]
+    c: Contraction, target: Target, kernel: str, operands: list[Word], tiles: Sequence[Tile] = TILES
 ) -> tuple[list[Launch], tuple[int, ...]]:
-    """Launches of the tile kernel (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
+    """Launches of kernel_<tile> (its struct is `Grid`, then `operands`), and of add_chunks if K is split."""
     chunks = ceil_div(c.k, CHUNK)
     if c.out_elements == 0:
         return [], ()
     if chunks == 0:
         return [add_chunks(c, 0, target)], ()
-    cut = choose(c.m, c.n, c.batches, chunks, c.out_elements, target)
+    cut = choose(c, chunks, target, tiles)
     partial: Word = c.partial if cut.splits > 1 else 0
     words = [c.m, c.n, cut.tiles_m, cut.tiles_n, cut.splits, chunks, c.out_elements, c.out, partial]
     blocks = cut.tiles_m * cut.tiles_n * cut.splits * c.batches
-    first = launch(kernel(cut.tile), blocks, cut.tile.threads, [*words, *operands])
+    first = launch(f"{kernel}_{cut.tile.name}", blocks, cut.tile.threads, [*words, *operands])
     if cut.splits == 1:
         return [first], ()
     return [first, add_chunks(c, chunks, target)], (chunks * c.out_elements * 4,)

@@ -19,7 +19,7 @@ def matmul(call: Call, target: Target) -> Plan:
     c = Contraction(m, n, batches, k, out, total, workspace_of(call))
     if total and k and 1 in (m, n):
         return _vector(c, call, target)
-    launches, workspaces = tiled(c, target, lambda tile: f"matmul.matmul_{tile.name}", [k, *inputs_of(call)])
+    launches, workspaces = tiled(c, target, "matmul.matmul", [k, *inputs_of(call)])
     return Plan(tuple(launches), workspaces)
 
 
