@@ -7,7 +7,7 @@ from typing import Any
 
 from ..opset import Spec
 from ..tensors import Call, call_of
-from . import conv, layout, matmul, pointwise, reduce, select  # noqa: F401 - each registers its planners
+from . import conv, layout, matmul, pointwise, reduce, scatter, select  # noqa: F401 - each registers its planners
 from .plan import PLANNERS, Plan, Target
 
 
