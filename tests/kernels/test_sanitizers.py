@@ -1,0 +1,87 @@
+"""The shared library with AddressSanitizer and UBSan, loaded by Python: any report ends the process, and so the test.
+
+tests/kernels/test_builds.py does the same to recorded calls; here the arrays are numpy's, of all shapes that the tests
+of the executors have.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.replay import recording
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = (
+    "-O1",
+    "-g",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fopenmp",
+    "-fPIC",
+    "-shared",
+)
+TESTS = ("test_executors.py", "test_philox.py", "test_selftest.py::test_the_kernels_give_the_digests")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+def build(folder, sources):
+    library = folder / "librepops.so"
+    command = [
+        "gcc",
+        *recording.ARITHMETIC,
+        *OPTIONS,
+        f"-I{recording.SOURCES}",
+        *sources,
+        "-o",
+        library,
+        "-lm",
+    ]
+    subprocess.run(command, check=True)
+    return library
+
+
+def run_python(library, *arguments):
+    """With the sanitizer's allocator for everything, because numpy's arrays are what it must watch."""
+    asan = subprocess.run(
+        ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": asan,
+        "ASAN_OPTIONS": "detect_leaks=0",  # Python's own
+        "PYTHONMALLOC": "malloc",
+        "REPOPS_LIBRARY": str(library),
+    }
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=ROOT
+    )
+
+
+def test_executors_make_no_report(tmp_path):
+    library = build(tmp_path, sorted(recording.SOURCES.glob("*.c")))
+    done = run_python(
+        library,
+        *("-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={tmp_path}", "--timeout", "1200"),
+        *(f"tests/kernels/{test}" for test in TESTS),
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+@pytest.mark.parametrize(
+    ("call", "report"),
+    [
+        ("execute('arange', [], {'n': 1000})", "heap-buffer-overflow"),
+        ("execute('arange', [], {'n': 3})", "heap-buffer-overflow"),
+        ("execute('neg', [np.array([-(2**63)])], {})", "cannot be represented"),
+    ],
+)
+def test_a_kernel_that_leaves_its_arrays_is_reported(call, report, tmp_path):
+    """The control: kernels that are wrong on purpose."""
+    library = build(tmp_path, [recording.HERE / "outside.c"])
+    done = run_python(library, "-c", f"import numpy as np; from repops.cpu import execute; {call}")
+    assert done.returncode != 0
+    assert report in done.stderr
