@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-SOURCES = ("pointwise", "matmul", "conv", "reduce", "select", "layout", "scatter")
+SOURCES = ("pointwise", "matmul", "conv", "reduce", "select", "layout", "scatter", "sha256")
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 

@@ -1,0 +1,68 @@
+"""Plan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu).
+
+Which tags and which empty subtrees a tree has is for the caller to say: the package that defines commitments builds
+on this one, not the other way round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import NamedTuple
+
+from ..opset import F32, ITEM_SIZE, Spec
+from .plan import Plan, Ref, Target, Word, ceil_div, elements, grid, launch
+
+LEAF_BYTES = 1024
+HASH_BYTES = 32
+THREADS = 128
+LEVELS = 9  # of the tree, in one launch: a block takes 512 nodes
+
+
+class TreeKind(NamedTuple):
+    """H(leaf_tag, up to 1024 bytes), H(node_tag, left, right); an absent leaf is `empty_leaf`."""
+
+    leaf_tag: int
+    node_tag: int
+    empty_leaf: bytes
+
+    def empty(self, height: int) -> bytes:
+        """Root of the absent subtree of that height."""
+        node = self.empty_leaf
+        for _ in range(height):
+            node = hashlib.sha256(bytes([self.node_tag]) + node + node).digest()
+        return node
+
+
+def level_counts(size: int) -> list[int]:
+    """How many nodes each level of the tree over `size` bytes has, leaves first; the root is the last."""
+    counts = [max(1, ceil_div(size, LEAF_BYTES))]
+    while counts[-1] > 1:
+        counts.append(ceil_div(counts[-1], 2))
+    return counts
+
+
+def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> Plan:
+    """Buffer 0 is the tensor, buffer 1 the levels one after the other."""
+    dtype, shape = spec
+    size = elements(shape) * ITEM_SIZE[dtype]
+    if size == 0:
+        return Plan((launch("sha256.hash_nothing", 1, 32, [Ref(1), *_words(kind.empty_leaf)]),))
+    counts = level_counts(size)
+    starts = [HASH_BYTES * sum(counts[:level]) for level in range(len(counts))]
+    blocks = grid(counts[0], THREADS, target)
+    words: list[Word] = [size, counts[0], int(dtype == F32), kind.leaf_tag, Ref(0), Ref(1)]
+    launches = [launch("sha256.hash_leaves", blocks, THREADS, words)]
+    for height in range(0, len(counts) - 1, LEVELS):
+        levels = min(LEVELS, len(counts) - 1 - height)
+        out: list[Word] = [Ref(1, starts[height + 1 + i]) for i in range(levels)]
+        empty = [word for i in range(LEVELS) for word in _words(kind.empty(height + i))]
+        words = [counts[height], levels, kind.node_tag, Ref(1, starts[height])]
+        words += [*out, *[0] * (LEVELS - levels), *empty]
+        launches.append(launch("sha256.hash_nodes", ceil_div(counts[height], 1 << LEVELS), 256, words))
+    return Plan(tuple(launches))
+
+
+def _words(node: bytes) -> list[Word]:
+    """As the kernels hold a hash in memory: its bytes."""
+    return list(struct.unpack("<4Q", node))
