@@ -7,16 +7,18 @@ repeat it; a call then costs a few microseconds besides the work itself.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
+import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .library import BEST_ISA, LIBRARY, isa_code
-from .opset import MAX_RANK, Attrs, Spec
-from .tensors import NUMPY_DTYPE, Array, Call, call_of, freeze, spec_of
+from .memory import address_of, allocate, check_out, check_overlap
+from .opset import ITEM_SIZE, MAX_RANK, Attrs, Spec, lookup
+from .tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 
 VIEWS = ("reshape",)  # the result shares the input's memory; no kernel
 
@@ -27,9 +29,13 @@ class Plan(NamedTuple):
     kernel: Callable[..., int]
     signature: Array
     address: int
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    pointers: Any
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]  # shape, dtype, bytes
+    pack: Callable[..., bytes]
+    """Addresses of inputs and outputs, as the C array of pointers."""
 
+
+_plans: dict[Any, Plan] = {}
+MAX_PLANS = 16384  # then all are forgotten; a training run has a few hundred
 
 _threads = int(os.environ.get("REPOPS_NUM_THREADS") or len(os.sched_getaffinity(0)))
 _isa = isa_code(os.environ["REPOPS_ISA"]) if os.environ.get("REPOPS_ISA") else BEST_ISA
@@ -67,28 +73,74 @@ def signature_words(call: Call) -> Array:
     return np.array(words, dtype=np.uint64)
 
 
-@lru_cache(maxsize=16384)
-def _plan(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
-    call = call_of(name, inputs, attrs)
+def output_layout(outputs: Sequence[Spec]) -> tuple[tuple[tuple[int, ...], np.dtype[Any], int], ...]:
+    """Shape, dtype and bytes of each output."""
+    return tuple((shape, NUMPY_DTYPE[dtype], math.prod(shape) * ITEM_SIZE[dtype]) for dtype, shape in outputs)
+
+
+def _prepare(name: str, inputs: Sequence[Array], attrs: tuple[tuple[str, Any], ...]) -> Plan:
+    call = call_of(name, specs_of(name, inputs), attrs)
     signature = signature_words(call)
     kernel = getattr(LIBRARY, f"repops_{name}")
-    kernel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-    outputs = tuple((shape, NUMPY_DTYPE[dtype]) for dtype, shape in call.outputs)
-    pointers = ctypes.c_void_p * (len(call.inputs) + len(call.outputs))
-    return Plan(kernel, signature, signature.ctypes.data, outputs, pointers)
+    kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+    pack = struct.Struct(f"{len(call.inputs) + len(call.outputs)}P").pack
+    return Plan(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
 
 
 def execute(
-    name: str, inputs: Sequence[Array], attrs: Attrs, threads: int | None = None, isa: int | None = None
+    name: str,
+    inputs: Sequence[Array],
+    attrs: Attrs,
+    threads: int | None = None,
+    isa: int | None = None,
+    out: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """Apply one operator. Outputs are new arrays, except that `reshape` gives a view of its input."""
-    specs = tuple([spec_of(array) for array in inputs])
+    """Apply one operator to plain C-contiguous arrays.
+
+    Outputs are new arrays, except that `reshape` gives a view of its input. With `out`, an array for each output, they
+    are written there, also that of `reshape`.
+
+    Raises an OpError that names the argument; MemoryError.
+    """
     if name in VIEWS:
-        call = call_of(name, specs, freeze(attrs))
-        return [inputs[0].reshape(call.outputs[0][1])]
-    plan = _plan(name, specs, freeze(attrs))
-    outputs = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
-    data = plan.pointers(*[array.ctypes.data for array in (*inputs, *outputs)])
+        return _view(name, inputs, attrs, out)
+    # What follows is written for speed: a few hundred times in each step of a training run.
+    key: list[Any] = [name]
+    for array in inputs:
+        if type(array) is not np.ndarray or array.flags.num & PLAIN != PLAIN:
+            specs_of(name, inputs)  # says what is wrong
+        key += (array.dtype, array.shape)
+    frozen = freeze(attrs, name) if attrs else ()
+    key.append(frozen)
+    at = tuple(key)
+    plan = _plans.get(at)
+    if plan is None:
+        plan = _prepare(name, inputs, frozen)
+        if len(_plans) >= MAX_PLANS:
+            _plans.clear()
+        _plans[at] = plan
+    if out is None:
+        outputs = [allocate(*layout) for layout in plan.outputs]
+    else:
+        _check_out(name, plan.outputs, inputs, out)
+        outputs = list(out)
+    data = plan.pack(*map(address_of, inputs), *map(address_of, outputs))
     if plan.kernel(plan.address, data, threads or _threads, _isa if isa is None else isa):
         raise MemoryError(f"{name}: no memory for the kernel's working space")
     return outputs
+
+
+def _view(name: str, inputs: Sequence[Array], attrs: Attrs, out: Sequence[Array] | None) -> list[Array]:
+    call = call_of(name, specs_of(name, inputs), freeze(attrs, name))
+    view = inputs[0].reshape(call.outputs[0][1])
+    if out is None:
+        return [view]
+    _check_out(name, output_layout(call.outputs), inputs, out)
+    np.copyto(out[0], view)
+    return list(out)
+
+
+def _check_out(name: str, layout: Any, inputs: Sequence[Array], out: Sequence[Array]) -> None:
+    row = lookup(name)
+    check_out(name, out, layout)
+    check_overlap(name, [(row.argument(i), array) for i, array in enumerate(inputs)], out)

@@ -12,13 +12,15 @@ expression IS the sequence of operators.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from .opset import F32, Dtype, Spec, lookup
+from .opset import F32, ArityError, Dtype, Spec, lookup
 from .tensors import Array, freeze
 
 
@@ -84,6 +86,8 @@ class Expression:
     """Operators in order. Value i is input i, or the result of node i - len(inputs)."""
 
     inputs: tuple[Spec, ...]
+    name: str
+    names: tuple[str, ...]  # of the inputs
     nodes: list[Node] = field(default_factory=list)
     outputs: tuple[int, ...] = ()
 
@@ -95,8 +99,8 @@ class Expression:
 class Recorder:
     """Records each operator as it is met; the same operator on the same values is recorded once."""
 
-    def __init__(self, inputs: Sequence[Spec]):
-        self.expression = Expression(tuple(inputs))
+    def __init__(self, inputs: Sequence[Spec], name: str = "expression", names: Sequence[str] = ()):
+        self.expression = Expression(tuple(inputs), name, tuple(names))
         self._known: dict[tuple[Any, ...], Symbol] = {}
 
     def input(self, place: int) -> Symbol:
@@ -123,9 +127,26 @@ class Recorder:
         return self._known[key]
 
 
+@lru_cache(maxsize=4096)
+def argument_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    """What the inputs of a composite are called: its positional parameters after the first.
+
+    Raises ArityError if it does not take `count` of them.
+    """
+    names: list[str] = []
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
+        elif parameter.kind is not parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    if len(names) != count:
+        raise ArityError(f"{function.__name__}: takes the inputs ({' '.join(names)})", got=count)
+    return tuple(names)
+
+
 def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Expression:
     """The expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of them."""
-    recorder = Recorder(inputs)
+    recorder = Recorder(inputs, function.__name__, argument_names(function, len(inputs)))
     result = function(recorder, *map(recorder.input, range(len(inputs))), **options)
     expression = recorder.expression
     expression.outputs = tuple(

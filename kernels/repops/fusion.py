@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -21,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from . import cpu
-from .expression import Expression, evaluate, record
+from .expression import Expression, argument_names, evaluate, record
 from .library import LIBRARY
+from .memory import address_of, allocate, check_out, check_overlap
 from .opset import ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec, broadcast
-from .tensors import NUMPY_DTYPE, AliasError, Array, ArrayError, spec_of
+from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
 TILE = 1024
@@ -256,7 +258,7 @@ def _live(expression: Expression) -> list[tuple[int, Any]]:
 
 
 LIBRARY.repops_kernel.restype = ctypes.c_void_p
-LIBRARY.repops_fused.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+LIBRARY.repops_fused.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 
 
 def kernel(name: str, isa: int) -> tuple[int, int]:
@@ -269,22 +271,22 @@ def kernel(name: str, isa: int) -> tuple[int, int]:
 
 
 class Fused:
-    """An expression as one kernel."""
+    """An expression as one kernel. Raises NotFusibleError."""
 
     def __init__(self, expression: Expression):
         self.expression = expression
-        self._plans: dict[int, Plan] = {}
+        distinct = list(dict.fromkeys(expression.outputs))
+        self.outputs = cpu.output_layout([expression.spec(number) for number in distinct])
+        self._order = [distinct.index(number) for number in expression.outputs]
+        self._pack = struct.Struct(f"{len(expression.inputs) + len(distinct)}P").pack
+        self._plans: dict[int, tuple[Plan, int]] = {}
         self._plan(cpu.get_isa())  # refuses here what cannot be fused
-        self._outputs = [
-            (shape, NUMPY_DTYPE[dtype])
-            for dtype, shape in map(expression.spec, dict.fromkeys(expression.outputs))
-        ]
-        self._order = [list(dict.fromkeys(expression.outputs)).index(i) for i in expression.outputs]
-        self._pointers = ctypes.c_void_p * (len(expression.inputs) + len(self._outputs))
 
-    def _plan(self, isa: int) -> Plan:
+    def _plan(self, isa: int) -> tuple[Plan, int]:
+        """The plan, which keeps its words alive, and their address."""
         if isa not in self._plans:
-            self._plans[isa] = Plan(self.expression, isa)
+            plan = Plan(self.expression, isa)
+            self._plans[isa] = plan, plan.words.ctypes.data
         return self._plans[isa]
 
     def __call__(
@@ -296,46 +298,54 @@ class Fused:
     ) -> list[Array]:
         """Apply it to arrays of exactly the specs that it was made for.
 
-        `out` are arrays for the outputs. One of them may be an input, if nothing reads that input once the output is
+        `out` has an array for each output. One of them may be an input, if nothing reads that input once the output is
         written: an optimizer's parameters, say. Otherwise an overlap is an AliasError.
         """
+        name, names = self.expression.name, self.expression.names
+        if len(inputs) != len(names):
+            raise ArityError(f"{name}: takes the inputs ({' '.join(names)})", got=len(inputs))
+        for array, spec, argument in zip(inputs, self.expression.inputs, names, strict=True):
+            if spec_of(array, f"{name}: {argument}") != spec:
+                raise ShapeError(
+                    f"{name}: {argument} is not what the expression was made for",
+                    got=(str(array.dtype), array.shape),
+                    expected=(spec[0].name, spec[1]),
+                )
+        return self.run(inputs, threads, isa, out)
+
+    def run(
+        self,
+        inputs: Sequence[Array],
+        threads: int | None = None,
+        isa: int | None = None,
+        out: Sequence[Array] | None = None,
+    ) -> list[Array]:
+        """As a call, for inputs that are known to have the specs."""
         isa = cpu.get_isa() if isa is None else isa
-        specs = tuple(map(spec_of, inputs))
-        if specs != self.expression.inputs:
-            raise OpError(
-                "inputs are not those of the expression", got=specs, expected=self.expression.inputs
-            )
-        plan = self._plan(isa)
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._outputs] if out is None else out
-        if out is not None:
-            self._check_out(out)
-        pointers = [array.ctypes.data for array in (*inputs, *outputs)]
-        if out is not None:
-            self._check_overlap(plan, pointers, (*inputs, *out))
-        data = self._pointers(*pointers)
-        words = plan.words
-        if LIBRARY.repops_fused(words.ctypes.data, data, threads or cpu.get_num_threads(), isa):
-            raise MemoryError("no memory for the tiles of a fused expression")
+        plan, address = self._plan(isa)
+        if out is None:
+            outputs: Sequence[Array] = [allocate(*layout) for layout in self.outputs]
+        else:
+            self._check_out(plan, inputs, out)
+            outputs = out
+        data = self._pack(*map(address_of, inputs), *map(address_of, outputs))
+        if LIBRARY.repops_fused(address, data, threads or cpu.get_num_threads(), isa):
+            raise MemoryError(f"{self.expression.name}: no memory for the tiles")
         return [outputs[i] for i in self._order]
 
-    def _check_out(self, out: Sequence[Array]) -> None:
-        if len(out) != len(self._order) or len(out) != len(self._outputs):
-            raise ArityError("out: one array for each output", expected=len(self._outputs), got=len(out))
-        for o, (array, (shape, dtype)) in enumerate(zip(out, self._outputs, strict=True)):
-            found = spec_of(array)
-            if (found[1], array.dtype) != (shape, dtype) or not array.flags.writeable:
-                raise ArrayError(f"out {o}: needs a writable {dtype} array", shape=shape, got=found)
-
-    def _check_overlap(self, plan: Plan, pointers: Sequence[int], arrays: Sequence[Array]) -> None:
-        known = len(self.expression.inputs)
-        ends = [pointer + array.nbytes for pointer, array in zip(pointers, arrays, strict=True)]
-        for o in range(known, len(pointers)):
-            for i in range(o):
-                apart = pointers[o] >= ends[i] or pointers[i] >= ends[o]
-                if apart or (pointers[i] == pointers[o] and (i, o - known) in plan.shareable):
-                    continue
-                other = f"input {i}, which is read after it is written" if i < known else f"out {i - known}"
-                raise AliasError(f"out {o - known} overlaps {other}")
+    def _check_out(self, plan: Plan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
+        name, names = self.expression.name, self.expression.names
+        if len(self._order) != len(self.outputs):
+            raise ArityError(f"{name}: two outputs are one value, so `out` cannot be given")
+        check_out(name, out, self.outputs)
+        for o, array in enumerate(out):
+            others = [
+                (names[i], other)
+                for i, other in enumerate(inputs)
+                if (i, o) not in plan.shareable or address_of(other) != address_of(array)
+            ]
+            check_overlap(name, others, [array])
+        check_overlap(name, (), out)
 
 
 @lru_cache(maxsize=4096)
@@ -349,12 +359,32 @@ def _compiled(
         return expression, None
 
 
-def fused(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Fused | None:
+def fused(function: Callable[..., Any], inputs: Iterable[Spec], **options: Any) -> Fused | None:
     """A composite for these inputs as one kernel, or None if it is no single pass."""
     return _compiled(function, tuple(inputs), tuple(options.items()))[1]
 
 
-def apply(function: Callable[..., Any], *inputs: Array, **options: Any) -> list[Array]:
-    """The outputs of a composite on the cpu: fused if it is a single pass, else operator by operator."""
-    expression, kernel = _compiled(function, tuple(map(spec_of, inputs)), tuple(options.items()))
-    return kernel(inputs) if kernel else evaluate(expression, cpu.execute, inputs)
+@lru_cache(maxsize=4096)
+def _arguments(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    return tuple(f"{function.__name__}: {name}" for name in argument_names(function, count))
+
+
+def apply(
+    function: Callable[..., Any], *inputs: Array, out: Sequence[Array] | None = None, **options: Any
+) -> list[Array]:
+    """The outputs of a composite on the cpu: fused if it is a single pass, else operator by operator.
+
+    `out` is as for Fused. Raises an OpError that names the argument.
+    """
+    specs = tuple(map(spec_of, inputs, _arguments(function, len(inputs))))
+    expression, kernel = _compiled(function, specs, tuple(options.items()))
+    if kernel:
+        return kernel.run(inputs, out=out)
+    results = evaluate(expression, cpu.execute, inputs)
+    if out is None:
+        return results
+    check_out(expression.name, out, cpu.output_layout([expression.spec(i) for i in expression.outputs]))
+    check_overlap(expression.name, (), out)
+    for array, result in zip(out, results, strict=True):
+        np.copyto(array, result)
+    return list(out)

@@ -94,10 +94,13 @@ class Op:
         """What input `place` is called."""
         return f"{self.args[:-1]}[{place}]" if self.arity is None else self.args.split()[place]
 
+    def check_arity(self, count: int) -> None:
+        if count != self.arity if self.arity is not None else not count:
+            raise ArityError(f"{self.name}: takes the inputs ({self.args})", got=count)
+
     def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> list[Spec]:
         """The (dtype, shape) of every output, or an OpError saying why there are none."""
-        if len(inputs) != self.arity if self.arity is not None else not inputs:
-            raise ArityError(f"{self.name}: takes the inputs ({self.args})", got=len(inputs))
+        self.check_arity(len(inputs))
         for place, (dtype, shape) in enumerate(inputs):
             check_spec(f"{self.name}: {self.argument(place)}", dtype, shape)
         outputs = self.rule(inputs, self.normalize(attrs))

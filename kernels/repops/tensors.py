@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Op, OpError, Spec, lookup
+from .opset import BOOL, F32, I64, AttrError, Attrs, Dtype, DtypeError, Op, OpError, Spec, lookup
 
 Array = np.ndarray[Any, Any]
 
@@ -20,6 +20,7 @@ NUMPY_DTYPE: dict[Dtype, np.dtype[Any]] = {F32: np.dtype("=f4"), I64: np.dtype("
 DTYPE_CODE: dict[np.dtype[Any], Dtype] = {dtype: code for code, dtype in NUMPY_DTYPE.items()}
 
 CANONICAL_NAN = 0x7FC00000
+PLAIN = 0x101  # the bits of `flags.num` for C-contiguous and aligned
 
 
 class ArrayError(OpError):
@@ -39,20 +40,34 @@ class Call(NamedTuple):
     outputs: tuple[Spec, ...]
 
 
-def spec_of(array: Array) -> Spec:
-    """The (dtype, shape) of an array, or an OpError if it is not a tensor.
+def spec_of(array: Array, where: str = "input") -> Spec:
+    """The (dtype, shape) of an array, or an OpError if it is not a tensor. `where` begins the message.
 
     NOTE: a bool tensor's bytes are 0 or 1. That is a property of data: the reader of foreign bytes checks it.
     """
     if type(array) is not np.ndarray:
-        raise ArrayError("input is not a numpy array", type=type(array).__name__)
-    flags = array.flags
-    if not flags.c_contiguous or not flags.aligned:
-        raise ArrayError("input is not C-contiguous and aligned", shape=array.shape, strides=array.strides)
+        raise ArrayError(f"{where} is not a numpy array", type=type(array).__name__)
     code = DTYPE_CODE.get(array.dtype)
     if code is None:
-        raise DtypeError("input dtype is not one of the operator set", got=str(array.dtype))
+        raise DtypeError(
+            f"{where} has a dtype that is not of the operator set; convert it with astype",
+            got=str(array.dtype),
+            allowed=[dtype.name for dtype in DTYPE_CODE],
+        )
+    if array.flags.num & PLAIN != PLAIN:
+        raise ArrayError(
+            f"{where} is not C-contiguous and aligned; numpy.ascontiguousarray or copy() makes it so",
+            shape=array.shape,
+            strides=array.strides,
+        )
     return code, array.shape
+
+
+def specs_of(name: str, inputs: Sequence[Array]) -> tuple[Spec, ...]:
+    """The specs of an operator's inputs; a refusal names the argument."""
+    row = lookup(name)
+    row.check_arity(len(inputs))
+    return tuple([spec_of(array, f"{name}: {row.argument(i)}") for i, array in enumerate(inputs)])
 
 
 @lru_cache(maxsize=16384)
@@ -64,14 +79,34 @@ def call_of(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], .
     return Call(op, op.normalize(given), inputs, outputs)
 
 
-def freeze(attrs: Attrs) -> tuple[tuple[str, Any], ...]:
-    """Attributes as a hashable key."""
-    return tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in attrs.items())
+def freeze(attrs: Attrs, op: str = "operator") -> tuple[tuple[str, Any], ...]:
+    """Attributes as a hashable key; an AttrError for a value that no attribute can have.
+
+    NOTE: this comes before any cache, where True, 1.0 and numpy's 1 would pass for the int 1.
+    """
+    key = []
+    for name, value in attrs.items():
+        kind = type(value)
+        if kind is tuple or kind is list:
+            if not _INTS.issuperset(map(type, value)):
+                raise AttrError(f"{op}: {name} must be a list of ints", value=value)
+            value = tuple(value)
+        elif kind not in _INTS:
+            raise AttrError(
+                f"{op}: {name} must be an int, a list of ints or a dtype code",
+                value=value,
+                type=kind.__name__,
+            )
+        key.append((name, value))
+    return tuple(key)
+
+
+_INTS = frozenset((int, Dtype))
 
 
 def check(name: str, inputs: Sequence[Array], attrs: Attrs) -> Call:
     """The checked call, or an OpError."""
-    return call_of(name, tuple([spec_of(array) for array in inputs]), freeze(attrs))
+    return call_of(name, specs_of(name, inputs), freeze(attrs, name))
 
 
 def canonical(array: Array) -> Array:
