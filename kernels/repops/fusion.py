@@ -29,7 +29,6 @@ from .opset import ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec,
 from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
-TILE = 1024
 GRAIN = 65536  # elements times instructions, below which a second thread costs more than it gives
 REDUCTIONS = ("sum", "amax")
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
@@ -232,11 +231,10 @@ class Plan:
             operands = [at[i] for i in instruction.operands]
             code.append((kind, address, at[instruction.result], *(operands + operands[-1:] * 2)[:3]))
         g, reductions = self.geometry, sum(i.reduces for i in self._code)
-        work = len(self._code) * (g.n if reductions else min(g.n, TILE))
         words = [
             *(len(g.outer), g.n, len(self.expression.inputs), len(set(self.expression.outputs))),
             *(self._tiles, self._kept, self._items, len(self._constants), len(self._values), len(phases)),
-            *(reductions, max(1, GRAIN // max(work, 1)), *g.outer),
+            *(reductions, GRAIN // max(len(self._code), 1) + 1, *g.outer),
             *(stride for strides in g.strides for stride in strides),
             *(word for constant in self._constants for word in constant),
         ]
@@ -338,14 +336,7 @@ class Fused:
         if len(self._order) != len(self.outputs):
             raise ArityError(f"{name}: two outputs are one value, so `out` cannot be given")
         check_out(name, out, self.outputs)
-        for o, array in enumerate(out):
-            others = [
-                (names[i], other)
-                for i, other in enumerate(inputs)
-                if (i, o) not in plan.shareable or address_of(other) != address_of(array)
-            ]
-            check_overlap(name, others, [array])
-        check_overlap(name, (), out)
+        check_overlap(name, list(zip(names, inputs, strict=True)), out, plan.shareable)
 
 
 @lru_cache(maxsize=4096)

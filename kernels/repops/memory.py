@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ PLAIN_WRITABLE = PLAIN | 0x400
 # INVARIANT: numpy's C interface fixes that an array's data pointer follows the head of the Python object; every
 # extension compiled against numpy reads it there. `array.ctypes.data` is the same at ten times the price.
 _HEAD = object.__basicsize__
+_word_at = ctypes.c_size_t.from_address
 
 
 def _read_address(array: Array) -> int:
-    return ctypes.c_size_t.from_address(id(array) + _HEAD).value
+    return _word_at(id(array) + _HEAD).value
 
 
 def _ask_address(array: Array) -> int:
@@ -79,9 +80,21 @@ def overlaps(a: Array, b: Array) -> bool:
     return start < other + b.nbytes and other < start + a.nbytes and a.nbytes > 0 and b.nbytes > 0
 
 
-def check_overlap(where: str, inputs: Sequence[tuple[str, Array]], out: Sequence[Array]) -> None:
-    """Refuse outputs that overlap one of the named inputs or one another."""
-    for place, array in enumerate(out):
-        for name, other in (*inputs, *((f"out[{i}]", out[i]) for i in range(place))):
-            if overlaps(array, other):
-                raise AliasError(f"{where}: out[{place}] overlaps {name}; give it memory of its own")
+def check_overlap(
+    where: str,
+    inputs: Sequence[tuple[str, Array]],
+    out: Sequence[Array],
+    shareable: Container[tuple[int, int]] = (),
+) -> None:
+    """Refuse outputs that overlap one of the named inputs or one another.
+
+    If (i, o) is in `shareable`, output o may be input i, the whole of it.
+    """
+    for o, array in enumerate(out):
+        for i, (name, other) in enumerate(inputs):
+            same = (i, o) in shareable and address_of(array) == address_of(other)
+            if not same and overlaps(array, other):
+                raise AliasError(f"{where}: out[{o}] overlaps {name}; give it memory of its own")
+        for i in range(o):
+            if overlaps(array, out[i]):
+                raise AliasError(f"{where}: out[{o}] overlaps out[{i}]; give it memory of its own")
