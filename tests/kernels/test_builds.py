@@ -1,6 +1,6 @@
 """The same bits from every compiler, level of optimisation and processor: recorded calls, replayed by a C program.
 
-The slow tests take other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which has the
+The slow tests take other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which has the
 C libraries of other machines too.
 """
 
@@ -12,16 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repops import cpu, reference
 from repops.calls import random_call
+from repops.library import BEST_ISA, ISA_NAMES
+from repops.selftest import LONG_SEEDS, SEEDS
 
 from tests.kernels.replay import recording
 
 ROOT = Path(__file__).parents[2]
+MACHINE = os.uname().machine
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
-SEEDS = {"tiny": range(40), "usual": range(2000, 2020), "long": range(2000, 2002)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +39,7 @@ def compiler_cache():
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
     path = tmp_path_factory.mktemp("replay") / "calls"
-    assert recording.write_calls(path, SEEDS) == 62 * len(recording.KERNEL_NAMES)
+    assert recording.write_selftest(path) == (SEEDS + LONG_SEEDS) * len(recording.KERNEL_NAMES)
     return path
 
 
@@ -50,21 +53,51 @@ def assert_same_bits(done):
     assert done.stdout.endswith("same bits\n")
 
 
+# It compiles only, and gcc links, so that there is no C library to make first.
+CLANG = (*ZIG, "-target", f"{MACHINE}-linux-gnu")
+
+
+def run_python(library, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "REPOPS_LIBRARY": str(library)},
+    )
+
+
+def test_selftest_of_a_library_built_by_clang(tmp_path):
+    """What a user of that build would run."""
+    library = recording.build_library(tmp_path, CLANG, ["-O1"], link=["gcc"])
+    for isa in ISA_NAMES[: BEST_ISA + 1]:
+        done = run_python(library, "-m", "repops.selftest", "--isa", isa)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 def test_clang(calls, tmp_path):
-    """Objects of clang linked by gcc: there is no C library to make first."""
-    program = recording.build(tmp_path, (*ZIG, "-target", "x86_64-linux-gnu"), ["-O2"], link=["gcc"])
-    assert_same_bits(replay(program, calls))
+    assert_same_bits(replay(recording.build(tmp_path, CLANG, ["-O2"], link=["gcc"]), calls))
 
 
-def test_a_wrong_bit_is_found(calls, tmp_path):
-    """The control: one bit of one expected output is turned."""
+@pytest.mark.slow
+def test_fusion_by_clang(tmp_path):
+    library = recording.build_library(tmp_path, CLANG, ["-O3"], link=["gcc"])
+    cache = f"cache_dir={tmp_path}"
+    done = run_python(library, "-m", "pytest", "-q", "-n", "0", "-o", cache, "tests/kernels/test_fusion.py")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_a_wrong_bit_is_found(tmp_path):
+    """The control: one bit of the expected output is turned."""
     program = recording.build(tmp_path, GCC, ["-O0"])
-    data = bytearray(recording.record("mm", random_call("mm", 2000, "long")))
-    data[-1] ^= 0x80
-    (tmp_path / "calls").write_bytes(data)
+    inputs, attrs = random_call("mm", 2000, "long")
+    (output,) = cpu.execute("mm", inputs, attrs)
+    output.reshape(-1).view(np.uint32)[-1] ^= 1
+    (tmp_path / "calls").write_bytes(recording.record("mm", inputs, attrs, [output]))
     done = replay(program, tmp_path / "calls")
     assert done.returncode == 1
-    assert done.stdout.startswith("mm: output 0, element ")
+    assert done.stdout.startswith(f"mm: output 0, element {output.size - 1} is ")
 
 
 BUILDS = {
@@ -72,8 +105,8 @@ BUILDS = {
     "gcc-O3-native": (GCC, ("-O3", "-march=native")),
     "gcc-every-item-apart": (GCC, ("-O2", "-DREPOPS_GRAIN=1")),
     "gcc-without-openmp": (("gcc", "-Wno-unknown-pragmas"), ("-O2",)),
-    "clang-O0": ((*ZIG, "-target", "x86_64-linux-musl"), ("-O0", "-static", "-fno-sanitize=all")),
-    "clang-O3-native": ((*ZIG, "-target", "x86_64-linux-musl", "-mcpu=native"), ("-O3", "-static")),
+    "clang-O0": ((*ZIG, "-target", f"{MACHINE}-linux-musl"), ("-O0", "-static", "-fno-sanitize=all")),
+    "clang-O3-native": ((*ZIG, "-target", f"{MACHINE}-linux-musl", "-mcpu=native"), ("-O3", "-static")),
 }
 
 
@@ -107,9 +140,9 @@ def test_no_kernel_leaves_its_arrays(calls, tmp_path):
 )
 def test_sanitizers_see_a_kernel_that_does(name, report, tmp_path):
     program = recording.build(tmp_path, GCC, SANITIZE, kernels=[OUTSIDE])
-    smallest = np.array([np.iinfo(np.int64).min])
-    call = ([], {"n": 1000}) if name == "arange" else ([smallest], {})
-    (tmp_path / "calls").write_bytes(recording.record(name, call))
+    inputs, attrs = ([], {"n": 1000}) if name == "arange" else ([np.array([np.iinfo(np.int64).min])], {})
+    outputs = reference.execute(name, inputs, attrs)
+    (tmp_path / "calls").write_bytes(recording.record(name, inputs, attrs, outputs))
     done = replay(program, tmp_path / "calls")
     assert done.returncode != 0
     assert report in done.stderr

@@ -14,34 +14,16 @@ import pytest
 from tests.kernels.replay import recording
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = (
-    "-O1",
-    "-g",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fopenmp",
-    "-fPIC",
-    "-shared",
+OPTIONS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+GCC = ("gcc", "-fopenmp")
+TESTS = (
+    "test_executors.py",
+    "test_fusion.py",
+    "test_philox.py",
+    "test_selftest.py::test_the_kernels_give_the_digests",
 )
-TESTS = ("test_executors.py", "test_philox.py", "test_selftest.py::test_the_kernels_give_the_digests")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-def build(folder, sources):
-    library = folder / "librepops.so"
-    command = [
-        "gcc",
-        *recording.ARITHMETIC,
-        *OPTIONS,
-        f"-I{recording.SOURCES}",
-        *sources,
-        "-o",
-        library,
-        "-lm",
-    ]
-    subprocess.run(command, check=True)
-    return library
 
 
 def run_python(library, *arguments):
@@ -62,7 +44,7 @@ def run_python(library, *arguments):
 
 
 def test_executors_make_no_report(tmp_path):
-    library = build(tmp_path, sorted(recording.SOURCES.glob("*.c")))
+    library = recording.build_library(tmp_path, GCC, OPTIONS)
     done = run_python(
         library,
         *("-m", "pytest", "-q", "-n", "0", "-o", f"cache_dir={tmp_path}", "--timeout", "1200"),
@@ -81,7 +63,7 @@ def test_executors_make_no_report(tmp_path):
 )
 def test_a_kernel_that_leaves_its_arrays_is_reported(call, report, tmp_path):
     """The control: kernels that are wrong on purpose."""
-    library = build(tmp_path, [recording.HERE / "outside.c"])
+    library = recording.build_library(tmp_path, GCC, OPTIONS, kernels=[recording.HERE / "outside.c"])
     done = run_python(library, "-c", f"import numpy as np; from repops.cpu import execute; {call}")
     assert done.returncode != 0
     assert report in done.stderr

@@ -1,17 +1,17 @@
-"""Calls with the reference's outputs in a file, and the program that replays them (replay.c has the format)."""
+"""The self-test's calls with their outputs in a file, and the program that replays them (replay.c has the format)."""
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from repops import cpu, reference
-from repops.calls import Call, Scale, random_call
-from repops.opset import OPS
-from repops.tensors import canonical, check
+from repops import cpu
+from repops.backends import Backend
+from repops.opset import OPS, Attrs
+from repops.selftest import digest, golden
+from repops.tensors import Array, canonical, check
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "kernels" / "csrc"
@@ -19,26 +19,37 @@ NAME_BYTES = 32
 
 # Those of kernels/CMakeLists.txt that fix the arithmetic; optimisation is the caller's.
 ARITHMETIC = ("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-WARNINGS = ("-Wall", "-Wextra", "-Werror")
+# Conditions without branches are meant: clang would have them otherwise.
+BRANCHLESS = ("-Wno-bitwise-instead-of-logical", "-Wno-bitwise-conditional-parentheses")
+WARNINGS = ("-Wall", "-Wextra", "-Werror", *BRANCHLESS)
 KERNEL_NAMES = tuple(op.name for op in OPS if op.name not in cpu.VIEWS)
 
 
-def record(name: str, call: Call) -> bytes:
-    inputs, attrs = call
+def record(name: str, inputs: Sequence[Array], attrs: Attrs, outputs: Sequence[Array]) -> bytes:
     signature = cpu.signature_words(check(name, inputs, attrs))
-    outputs = [canonical(output) for output in reference.execute(name, inputs, attrs)]
+    arrays = [*inputs, *map(canonical, outputs)]
     parts = [name.encode().ljust(NAME_BYTES, b"\0"), np.int64(signature.size).tobytes(), signature.tobytes()]
-    return b"".join([*parts, *(array.tobytes() for array in (*inputs, *outputs))])
+    return b"".join([*parts, *(array.tobytes() for array in arrays)])
 
 
-def write_calls(path: Path, seeds: dict[Scale, range]) -> int:
-    """Record calls of every operator; how many there are."""
+def write_selftest(path: Path) -> int:
+    """Record the calls of the self-test; how many there are.
+
+    INVARIANT: the outputs have the reference's bits. They come from the kernels, which are fast, and their digests are
+    compared with those that the reference gave.
+    """
     count = 0
     with path.open("wb") as file:
-        for name, (scale, chosen) in itertools.product(KERNEL_NAMES, seeds.items()):
-            for seed in chosen:
-                file.write(record(name, random_call(name, seed, scale)))
-                count += 1
+
+        def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+            nonlocal count
+            outputs = cpu.execute(name, inputs, attrs)
+            file.write(record(name, inputs, attrs, outputs))
+            count += 1
+            return outputs
+
+        for name in KERNEL_NAMES:
+            assert digest(Backend("recording", execute), name) == golden()[name], name
     return count
 
 
@@ -58,9 +69,34 @@ def build(
     names = [name for name in KERNEL_NAMES if not kernels or f"OPERATOR({name})" in text]
     (folder / "operators.h").write_text("".join(f"ROW({name})\n" for name in names))
     sources = [*(kernels or sorted(SOURCES.glob("*.c"))), HERE / "replay.c"]
+    return _compile(folder / "replay", sources, compiler, options, link)
+
+
+def build_library(
+    folder: Path,
+    compiler: Sequence[str],
+    options: Sequence[str],
+    link: Sequence[str] = (),
+    kernels: Sequence[Path] = (),
+) -> Path:
+    """A shared library for REPOPS_LIBRARY, made likewise."""
+    sources = kernels or sorted(SOURCES.glob("*.c"))
+    link = (*link, "-shared") if link else ()
+    shared = () if link else ("-shared",)
+    return _compile(folder / "librepops.so", sources, compiler, (*options, "-fPIC", *shared), link)
+
+
+def _compile(
+    output: Path,
+    sources: Sequence[Path],
+    compiler: Sequence[str],
+    options: Sequence[str],
+    link: Sequence[str],
+) -> Path:
+    folder = output.parent
     command = [*compiler, *ARITHMETIC, *WARNINGS, *options, f"-I{SOURCES}", f"-I{folder}"]
     if link:
         subprocess.run([*command, "-c", *sources], check=True, cwd=folder)
         command, sources = [*link], sorted(folder.glob("*.o"))
-    subprocess.run([*command, *sources, "-o", folder / "replay", "-lm"], check=True, cwd=folder)
-    return folder / "replay"
+    subprocess.run([*command, *sources, "-o", output, "-lm"], check=True, cwd=folder)
+    return output
