@@ -39,7 +39,7 @@ $(PACKAGES): $(VENV) pyproject.toml constraints.txt
 	@# The build tools come first and from the same constraints, instead of unpinned into a throw-away environment.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt scikit-build-core cmake ninja
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation --editable '.[capture,demo,dev]'
+		--no-build-isolation --editable '.[capture,cuda,demo,dev]'
 	@touch $@
 
 $(NODE): package.json package-lock.json .npmrc $(VENV)
@@ -93,9 +93,10 @@ format: setup ## Rewrite sources in the formats that lint checks
 	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 .PHONY: constraints
-constraints: $(VENV) ## Resolve every Python dependency anew (torch stays at its pin)
+constraints: $(VENV) ## Resolve every Python dependency anew (torch and the CUDA packages it goes with stay at their pins)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed \
-		--report .venv/resolution.json '.[capture,demo,dev]' "$$(grep '^torch==' constraints.txt)"
+		--report .venv/resolution.json '.[capture,cuda,demo,dev]' \
+		$$(grep -E '^(torch|cuda-bindings|nvidia-cuda-nvrtc)==' constraints.txt)
 	$(BIN)/python scripts/pin_constraints.py <.venv/resolution.json >.venv/constraints.txt
 	mv .venv/constraints.txt constraints.txt
 

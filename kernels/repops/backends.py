@@ -19,11 +19,16 @@ class Backend:
 
 
 def backend(name: str) -> Backend:
-    """The executor called "cpu" (C kernels) or "reference" (readable Python, slow)."""
+    """The executor called "cpu" (C kernels), "cuda" (torch tensors on a GPU) or "reference" (readable Python, slow)."""
     if name == "reference":
         return Backend(name, reference.execute)
     if name == "cpu":
         from . import cpu  # loads the shared library, which a user of the reference need not have
 
         return Backend(name, cpu.execute)
+    if name == "cuda":
+        from . import cuda
+
+        cuda.require()
+        return Backend(name, cuda.execute)
     raise ValueError(f"no backend called {name!r}")

@@ -1,1 +1,27 @@
-"""placeholder"""
+"""The operators on NVIDIA GPUs, bit for bit those of the other backends.
+
+    executor    `execute` on torch's CUDA tensors, `hash_tree`
+    plans       what a call launches; one module a family (pointwise, matmul, conv, reduce, ...), on `plan`
+    compiler    NVRTC, with a cache on disk; `sources` finds kernels/cuda/*.cu
+    device      loads and launches by the CUDA driver
+
+Needs a GPU, PyTorch with CUDA, and the extra: pip install 'assay-referee[cuda]'. Plans and compilation need no GPU, so
+the tests run every kernel on the host (tests/kernels/cuda) and compile it for the architectures of interest.
+
+    REPOPS_CACHE    where compiled kernels are kept (default: repops in the user's cache folder)
+"""
+
+from __future__ import annotations
+
+from .device import driver, torch_with_cuda
+from .errors import CompileError, CudaUnavailable, LaunchError
+from .executor import execute, hash_tree
+from .hashing import TreeKind
+
+__all__ = ["CompileError", "CudaUnavailable", "LaunchError", "TreeKind", "execute", "hash_tree", "require"]
+
+
+def require() -> None:
+    """Raise CudaUnavailable, which says what is missing, unless operators can run on a GPU here."""
+    torch_with_cuda()
+    driver()

@@ -57,8 +57,8 @@ def compile_text(text: str, name: str, architecture: str, form: str = "CUBIN") -
 
 
 def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "repops"
+    own = os.environ.get("REPOPS_CACHE")
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "repops"
 
 
 def machine_code(name: str, architecture: str) -> bytes:

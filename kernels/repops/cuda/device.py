@@ -1,0 +1,116 @@
+"""One GPU: its kernels, loaded when they are first used, and the launching of plans on torch's current stream.
+
+Nothing here waits for the GPU. A call that has run once (so that its kernels are loaded) can be captured in a CUDA
+graph: its arguments are copied when it is launched, and workspaces come from torch's allocator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from functools import cache
+from typing import Any
+
+from .compiler import machine_code
+from .errors import CudaUnavailable, LaunchError
+from .plan import Launch, Plan, Target
+
+_lock = threading.Lock()
+
+
+def torch_with_cuda() -> Any:
+    """The torch module, if it is there and sees a GPU."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CudaUnavailable(
+            "PyTorch is not installed: the cuda backend needs a build of it with CUDA"
+        ) from error
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        reason = f"(built for CUDA {built}) finds no GPU" if built else "is a build without CUDA"
+        raise CudaUnavailable(f"no CUDA device: PyTorch {torch.__version__} {reason}")
+    return torch
+
+
+@cache
+def driver() -> Any:
+    """cuda.bindings.driver, initialised."""
+    try:
+        from cuda.bindings import driver as bindings
+    except ImportError as error:
+        raise CudaUnavailable("cuda-bindings is not installed: pip install 'assay-referee[cuda]'") from error
+    call(bindings.cuInit(0), bindings)
+    return bindings
+
+
+def call(answer: tuple[Any, ...], bindings: Any = None) -> Any:
+    """The value of a driver call, or a LaunchError."""
+    status, *values = answer
+    if int(status) != 0:
+        text = (bindings or driver()).cuGetErrorString(status)[1]
+        raise LaunchError(f"CUDA driver: {text.decode() if text else status}")
+    return values[0] if values else None
+
+
+class Device:
+    """A GPU by torch's index. `target` is what plans depend on."""
+
+    def __init__(self, index: int):
+        self.torch = torch_with_cuda()
+        self.index = index
+        properties = self.torch.cuda.get_device_properties(index)
+        self.name = properties.name
+        self.architecture = f"sm_{properties.major}{properties.minor}"
+        self.target = Target(properties.multi_processor_count)
+        # NOTE: the primary context is torch's own; pushed for every call, because a thread may have none, or another.
+        self.context = call(driver().cuDevicePrimaryCtxRetain(call(driver().cuDeviceGet(index))))
+        self._kernels: dict[str, Any] = {}
+        self._modules: dict[str, Any] = {}
+
+    def kernel(self, name: str) -> Any:
+        """A loaded kernel by its name in plans, "source.kernel". The context must be current."""
+        found = self._kernels.get(name)
+        if found is None:
+            with _lock:
+                found = self._kernels[name] = self._load(name)
+        return found
+
+    def _load(self, name: str) -> Any:
+        source, _, kernel = name.partition(".")
+        if source not in self._modules:
+            self.add_module(source, machine_code(source, self.architecture))
+        return call(driver().cuModuleGetFunction(self._modules[source], kernel.encode()))
+
+    def add_module(self, source: str, code: bytes) -> None:
+        """Load machine code; its kernels are then "source.kernel" in plans."""
+        self._modules[source] = call(driver().cuModuleLoadData(code))
+
+    def run(self, plan: Plan, addresses: list[int]) -> None:
+        """Launch a plan on torch's current stream; `addresses` are those of its inputs and outputs."""
+        torch = self.torch
+        works = [torch.empty(size, dtype=torch.uint8, device=self.index) for size in plan.workspaces]
+        addresses = [*addresses, *[work.data_ptr() for work in works]]
+        stream = torch.cuda.current_stream(self.index).cuda_stream
+        call(driver().cuCtxPushCurrent(self.context))
+        try:
+            for launch in plan.launches:
+                self._launch(launch, addresses, stream)
+        finally:
+            call(driver().cuCtxPopCurrent())
+
+    def _launch(self, launch: Launch, addresses: list[int], stream: int) -> None:
+        words = bytearray(launch.words)
+        for at, ref in launch.refs:
+            struct.pack_into("<Q", words, at, addresses[ref.buffer] + ref.offset)
+        # SAFETY: the driver copies the struct before it returns; `words` and `arguments` live until then.
+        struct_ = (ctypes.c_char * len(words)).from_buffer(words)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(struct_))
+        kernel, grid, block = self.kernel(launch.kernel), (launch.blocks, 1, 1), (launch.threads, 1, 1)
+        call(driver().cuLaunchKernel(kernel, *grid, *block, 0, stream, ctypes.addressof(arguments), 0))
+
+
+@cache
+def device(index: int) -> Device:
+    return Device(index)

@@ -1,0 +1,110 @@
+"""Operators on torch's CUDA tensors: checks the arguments, allocates the outputs, launches the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Spec, lookup
+from ..tensors import AliasError, ArrayError, call_of, freeze
+from .device import Device, device, torch_with_cuda
+from .hashing import HASH_BYTES, TreeKind, hash_plan, level_counts
+from .plans import plan_for
+
+Tensor = Any  # torch.Tensor, which need not be installed to import this
+
+
+@cache
+def _dtypes() -> dict[Any, Dtype]:
+    torch = torch_with_cuda()
+    return {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+
+
+@cache
+def _torch_dtype(dtype: Dtype) -> Any:
+    return next(kind for kind, code in _dtypes().items() if code == dtype)
+
+
+def spec_of(tensor: Tensor, what: str) -> Spec:
+    """The (dtype, shape) of a CUDA tensor, or an OpError that names the argument."""
+    torch = torch_with_cuda()
+    if not isinstance(tensor, torch.Tensor):
+        raise ArrayError(f"{what} is not a torch tensor", type=type(tensor).__name__)
+    if not tensor.is_cuda:
+        raise ArrayError(f"{what} is not on a GPU", device=str(tensor.device))
+    if tensor.layout != torch.strided or not tensor.is_contiguous():
+        raise ArrayError(f"{what} is not contiguous", shape=tuple(tensor.shape))
+    code = _dtypes().get(tensor.dtype)
+    if code is None:
+        raise DtypeError(f"{what}: dtype is not one of the operator set", got=str(tensor.dtype))
+    return code, tuple(tensor.shape)
+
+
+def _same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
+    """The GPU that all of them are on; the current one if there are none."""
+    indices = {tensor.device.index for _, tensor in tensors}
+    if len(indices) > 1:
+        where = {what: str(tensor.device) for what, tensor in tensors}
+        raise ArrayError("arguments are on different GPUs", devices=where)
+    return device(indices.pop() if indices else torch_with_cuda().cuda.current_device())
+
+
+def _range(tensor: Tensor) -> range:
+    start = tensor.data_ptr()
+    return range(start, start + tensor.numel() * tensor.element_size())
+
+
+def _check_apart(outs: Sequence[tuple[str, Tensor]], others: Sequence[tuple[str, Tensor]]) -> None:
+    """INVARIANT: an output shares no byte with an input, or with another output."""
+    for i, (what, tensor) in enumerate(outs):
+        own = _range(tensor)
+        for other, against in (*others, *outs[:i]):
+            theirs = _range(against)
+            if own and theirs and own.start < theirs.stop and theirs.start < own.stop:
+                raise AliasError(f"{what} shares memory with {other}")
+
+
+def execute(
+    name: str, inputs: Sequence[Tensor], attrs: Attrs, out: Sequence[Tensor] | None = None
+) -> list[Tensor]:
+    """Apply one operator on torch's current stream. Outputs are new tensors, or `out` if it is given.
+
+    `reshape` gives a view of its input, unless `out` is given.
+    """
+    row = lookup(name)
+    row.check_arity(len(inputs))
+    named = [(f"{name}: {row.argument(i)}", tensor) for i, tensor in enumerate(inputs)]
+    specs = tuple([spec_of(tensor, what) for what, tensor in named])
+    gpu = _same_device(named)
+    frozen = freeze(attrs, name)
+    call = call_of(name, specs, frozen)
+    if out is not None:
+        outputs = list(out)
+        places = [(f"{name}: out {i}", tensor) for i, tensor in enumerate(outputs)]
+        found = [spec_of(tensor, what) for what, tensor in places]
+        if found != list(call.outputs):
+            raise ArrayError(f"{name}: out has the wrong dtypes or shapes", got=found, want=call.outputs)
+        _same_device([*named, *places])
+        _check_apart(places, named)
+    elif name == "reshape":
+        return [inputs[0].view(call.outputs[0][1])]
+    else:
+        empty = gpu.torch.empty
+        outputs = [empty(shape, dtype=_torch_dtype(dtype), device=gpu.index) for dtype, shape in call.outputs]
+    plan = plan_for(name, specs, frozen, gpu.target)
+    gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
+    return outputs
+
+
+def hash_tree(tensor: Tensor, kind: TreeKind) -> list[Tensor]:
+    """The levels of the Merkle tree over a tensor's bytes, leaves first: uint8 tensors [nodes, 32] on its GPU.
+
+    The root is `levels[-1]`; `bytes(levels[-1].cpu().numpy())` waits for it. NaNs are hashed as the canonical one.
+    """
+    spec = spec_of(tensor, "hash_tree: tensor")
+    gpu = device(tensor.device.index)
+    counts = level_counts(tensor.numel() * tensor.element_size())
+    nodes = gpu.torch.empty((sum(counts), HASH_BYTES), dtype=gpu.torch.uint8, device=gpu.index)
+    gpu.run(hash_plan(spec, kind, gpu.target), [tensor.data_ptr(), nodes.data_ptr()])
+    return list(nodes.split(counts))
