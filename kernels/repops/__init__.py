@@ -3,12 +3,18 @@
     opset      the table of operators: ids, attributes, shapes (docs/opset.md is the specification)
     reference  what each operator computes, in readable Python
     cpu        the same bits from C kernels, on several threads
+    cuda       the same bits on NVIDIA GPUs
     tensors    which arrays are tensors; `canonical` for commitment
+    composites softmax, layer_norm, adam ... as expressions of operators; `fusion` makes one kernel of each
+    torch      operators and composites for eager PyTorch, with autograd: `import repops.torch`
     calls      pseudo-random calls of every operator
     selftest   digests of them: `python -m repops.selftest` compares this machine with the reference
 
 Tensors are plain C-contiguous numpy arrays of float32, int64 or bool. `backend("cpu").execute(name, inputs, attrs)`
-applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`.
+applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.sum(x, dims=(0,), keepdim=0)`. These
+functions take numpy arrays or torch tensors (on the CPU or a GPU), all of one kind, and give the same kind; results go
+into `out=` if it is given. They know nothing of autograd and refuse a tensor that requires a gradient: `repops.torch`
+has the same operators with gradients. Whatever cannot be computed is an OpError that names the argument.
 
     REPOPS_NUM_THREADS   threads of a kernel (default: one for each core this process may use)
     REPOPS_ISA           portable, avx2 or avx512, instead of the best there is
@@ -17,13 +23,15 @@ applies an operator; each is also a function here: `repops.mm(a, b)`, `repops.su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from . import opset, reference
 from .backends import Backend, backend
-from .opset import OPSET_VERSION, OpError
-from .tensors import Array, canonical
+from .opset import OPSET_VERSION, Attrs, OpError
+from .tensors import canonical
 
 __all__ = [
     "OPSET_VERSION",
@@ -52,14 +60,36 @@ def get_num_threads() -> int:
     return cpu.get_num_threads()
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    """Each operator as a function of its inputs and attributes, on the cpu backend."""
-    if name not in opset.BY_NAME:
-        raise AttributeError(f"module 'repops' has no attribute {name!r}")
+def _apply(name: str, inputs: Sequence[Any], attrs: Attrs, out: Any) -> list[Any]:
+    """On the kind of arrays that the arguments are of."""
+    torch = sys.modules.get("torch")  # nobody has a tensor without having imported it
+    arguments = inputs if out is None else (*inputs, *out)
+    if torch is not None and any(isinstance(argument, torch.Tensor) for argument in arguments):
+        from . import bridge
 
-    def operator(*inputs: Array, **attrs: Any) -> Array | list[Array]:
-        outputs = backend("cpu").execute(name, inputs, attrs)
+        return bridge.execute(name, inputs, attrs, out)
+    from . import cpu
+
+    return cpu.execute(name, inputs, attrs, out=out)
+
+
+@cache
+def _operator(name: str) -> Callable[..., Any]:
+    def operator(*inputs: Any, out: Any = None, **attrs: Any) -> Any:
+        given = None if out is None else out if isinstance(out, (tuple, list)) else (out,)
+        outputs = _apply(name, inputs, attrs, given)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    operator.__name__ = name
+    row = opset.lookup(name)
+    operator.__name__ = operator.__qualname__ = name
+    operator.__doc__ = (
+        f"Operator {row.id}, {name}({row.args}), attributes {dict(row.attrs)}: see docs/opset.md."
+    )
     return operator
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Each operator as a function of its inputs and attributes."""
+    if name not in opset.BY_NAME:
+        raise AttributeError(f"module 'repops' has no attribute {name!r}")
+    return _operator(name)

@@ -12,6 +12,7 @@ code in `repops.reference`. Operators are total: what `infer` accepts cannot fai
       ShapeError      ranks or dimensions do not fit together, or exceed the limits
       ArrayError      (repops.tensors) an input or `out` is not a plain C-contiguous array
       AliasError      (repops.tensors) `out` overlaps an input or another output
+      GradientError   (repops.bridge) a tensor requires a gradient where none is given
 
 Messages name the operator and the argument, in the names of the rows below.
 """

@@ -1,0 +1,112 @@
+"""torch tensors for the executors: CPU tensors share memory with numpy arrays, CUDA tensors go to repops.cuda.
+
+Imported only where torch has been imported already: nobody needs it for numpy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from . import cpu
+from .backends import backend
+from .opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, OpError, Spec, lookup
+from .tensors import Array, ArrayError
+
+TORCH_DTYPE: dict[Dtype, torch.dtype] = {F32: torch.float32, I64: torch.int64, BOOL: torch.bool}
+DTYPE_OF: dict[torch.dtype, Dtype] = {dtype: code for code, dtype in TORCH_DTYPE.items()}
+
+
+class GradientError(OpError):
+    """A tensor requires a gradient, and this function gives none."""
+
+
+def spec_of(tensor: torch.Tensor, where: str) -> Spec:
+    """The (dtype, shape) of a tensor on any device, or an OpError. `where` begins the message."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ArrayError(f"{where} is not a torch tensor", type=type(tensor).__name__)
+    code = DTYPE_OF.get(tensor.dtype)
+    if code is None:
+        raise DtypeError(
+            f"{where} has a dtype that is not of the operator set; convert it with to()",
+            got=str(tensor.dtype),
+            allowed=[dtype.name for dtype in TORCH_DTYPE],
+        )
+    if tensor.layout is not torch.strided or tensor.is_neg():
+        raise ArrayError(f"{where} is not a plain dense tensor", layout=str(tensor.layout))
+    if not tensor.is_contiguous():
+        raise ArrayError(
+            f"{where} is not contiguous; contiguous() makes it so",
+            shape=tuple(tensor.shape),
+            strides=tensor.stride(),
+        )
+    return code, tuple(tensor.shape)
+
+
+def device_of(where: str, arguments: Sequence[tuple[str, torch.Tensor]]) -> torch.device:
+    """The device that all tensors are on."""
+    first, one = arguments[0]
+    for name, tensor in arguments[1:]:
+        if tensor.device != one.device:
+            raise ArrayError(
+                f"{where}: {name} is not on the device of {first}",
+                got=str(tensor.device),
+                first=str(one.device),
+            )
+    return one.device
+
+
+def as_array(tensor: torch.Tensor, where: str) -> Array:
+    """A CPU tensor as a numpy array that shares its memory."""
+    spec_of(tensor, where)
+    if tensor.device.type != "cpu":
+        raise ArrayError(f"{where} is on a device without an executor", device=str(tensor.device))
+    return tensor.detach().numpy()
+
+
+def run(
+    name: str, inputs: Sequence[torch.Tensor], attrs: Attrs, out: Sequence[torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """Apply one operator where its tensors are, and record nothing for autograd."""
+    row = lookup(name)
+    row.check_arity(len(inputs))
+    if any(tensor.device.type == "cuda" for tensor in (*inputs, *(out or ()))):
+        return list(backend("cuda").execute(name, inputs, attrs, out))
+    arrays = [as_array(tensor, f"{name}: {row.argument(i)}") for i, tensor in enumerate(inputs)]
+    if out is None:
+        return [torch.from_numpy(array) for array in cpu.execute(name, arrays, attrs)]
+    places = [as_array(tensor, f"{name}: out[{o}]") for o, tensor in enumerate(out)]
+    cpu.execute(name, arrays, attrs, out=places)
+    return list(out)
+
+
+def execute(
+    name: str, inputs: Sequence[torch.Tensor], attrs: Attrs, out: Sequence[torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """As `run`, for arguments of a user: a mixture of kinds, a subclass or a lost gradient is refused."""
+    row = lookup(name)
+    row.check_arity(len(inputs))
+    arguments = [(row.argument(i), tensor) for i, tensor in enumerate(inputs)]
+    arguments += [(f"out[{o}]", tensor) for o, tensor in enumerate(out or ())]
+    for argument, tensor in arguments:
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            raise ArrayError(
+                f"{name}: {argument} is not a plain torch tensor, as another argument is",
+                type=type(tensor).__name__,
+            )
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise GradientError(
+                f"{name}: {argument} requires a gradient; use repops.torch.{name}, detach() or torch.no_grad()"
+            )
+    device_of(name, arguments)
+    return run(name, inputs, attrs, out)
+
+
+def options_of(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes with torch's dtypes as codes of the operator set."""
+    return {
+        name: DTYPE_OF.get(value, value) if isinstance(value, torch.dtype) else value
+        for name, value in attrs.items()
+    }
