@@ -4,6 +4,12 @@
 // A block is evaluated without branches in binary64. Where the rounding of an element is not certain, or the
 // input is out of the ordinary, the scalar function has the last word.
 
+// NOTE: partial redundancy elimination would give the ends of a clamp, where much is constant, paths of their
+// own, and a loop with paths does not vectorise.
+#if !defined(__clang__)
+#pragma GCC optimize("no-tree-pre")
+#endif
+
 #include "elementary.h"
 #include "maps.h"
 
