@@ -1,25 +1,27 @@
 // Several operators in one pass: a tile of elements goes through a whole expression while it is in the
-// first-level cache. Each instruction is a kernel of rows.h, so the bits are those of the operators one by
-// one.
+// first-level cache. Each instruction is a kernel of rows.h or maps.h, so the bits are those of the operators
+// one by one.
 //
-// The elements form rows of n. A value either varies along the row or is one item a row (a row's maximum,
-// say). The program is a list of phases; a phase goes over the row tile by tile, and what a phase reduces,
-// the next may use:
+// The elements form rows of n. A value varies along the row, or is one item a row (a row's maximum, say), and
+// may be the same for all rows. The program is a list of phases; a phase goes over the row tile by tile, and
+// what one phase reduces, the next may use:
 //
 //     softmax:   phase 0   m = amax(x)
 //                phase 1   e = exp(x - m);  s = sum(e)      e is kept for the whole row
 //                phase 2   y = e / s
 //
-// The program is made, checked and described in repops/fusion.py. It is trusted, as kernels' callers are.
+// Short rows are worked on several at once. The program is made, checked and described in repops/fusion.py.
+// It is trusted, as the kernels' callers are.
 
 #include "maps.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define TILE 1024                  // INVARIANT: BLOCK is a multiple of it
+#define TILE 1024                  // elements. INVARIANT: BLOCK is a multiple of it
 #define TILE_BYTES (TILE * 8 + 64) // so that tiles do not all start at the same place of a page
 #define MAX_VALUES 256
+#define MAX_CODE 256
 
 enum place { INPUT, OUTPUT, TEMPORARY, KEPT, ITEM };
 enum kind { ROW_KERNEL, MAP, SELECT_KERNEL, REDUCTION };
@@ -30,7 +32,7 @@ typedef struct {
 
 typedef struct {
     int64_t kind;
-    void *kernel; // of the chosen instruction set; for a reduction, its table
+    void *kernel; // of the chosen instruction set; for a reduction, its tables
     int64_t result, operand[3];
 } instruction;
 
@@ -42,7 +44,7 @@ typedef struct {
 typedef struct {
     int64_t rank, n;                                      // outer dimensions; items of a row
     int64_t inputs, outputs, temporaries, kept, items;    // how many of each place
-    int64_t constants, values, phases, reductions, grain; // grain: tiles, or rows if there are reductions
+    int64_t constants, values, phases, reductions, grain; // grain: elements that are worth a thread
     int64_t words[];
 } header;
 
@@ -56,138 +58,172 @@ typedef struct {
     const instruction *code;
     void *const *data;
     enum isa isa;
+    int64_t line;         // rows along the last outer dimension, over which every input moves evenly
+    int64_t rows, tiles;  // of a unit of work: several short rows, or one of the tiles of a row
+    int64_t units_a_line; // units
     int failed;
 } program;
 
-// What a thread works with. Value v of a tile that starts at element t is at base[v] + t * step[v].
+// How an instruction meets several rows: in one call for all elements; in one call for all items; row by row;
+// or once, because its operands are the same for all of them.
+enum reach { FLAT, ITEMS, BY_ROW, ONCE };
+
+// What a thread works with. Element t of value v in row r is at base[v] + r * pitch[v] + t * step[v].
+// INVARIANT: pitch is 0, or that of rows (items) which lie one after the other.
 typedef struct {
-    char *temporaries, *kept;
-    int64_t *items;
+    char *temporaries, *kept, *items;
+    int64_t *partial; // of the reductions' blocks, one reduction after the other
     int64_t (*lanes)[LANES];
-    int64_t *partial; // of the reductions, one after the other
     int64_t blocks;
     char *base[MAX_VALUES];
-    int64_t step[MAX_VALUES];
+    int64_t pitch[MAX_VALUES], step[MAX_VALUES];
+    enum reach reach[MAX_CODE];
 } frame;
 
 static void frame_free(frame *f) {
     free(f->temporaries);
     free(f->kept);
     free(f->items);
-    free(f->lanes);
     free(f->partial);
+    free(f->lanes);
+}
+
+// The pitch of a result, and with it how the instruction is applied.
+static void frame_reach(const program *p, frame *f, int64_t k) {
+    const instruction *i = &p->code[k];
+    const value *result = &p->values[i->result];
+    int moves = 0, flat = 1;
+    for (int o = 0; o < 3; o++) {
+        const int64_t v = i->operand[o];
+        moves |= f->pitch[v] != 0;
+        flat &= p->values[v].varies == (f->pitch[v] != 0);
+    }
+    if (result->place != OUTPUT)
+        f->pitch[i->result] = !moves ? 0 : result->varies ? p->h->n * result->size : result->size;
+    f->reach[k] = !f->pitch[i->result] ? ONCE : i->kind == REDUCTION ? BY_ROW : ITEMS;
+    if (f->reach[k] == ITEMS && result->varies) f->reach[k] = flat && moves ? FLAT : BY_ROW;
+    // A map has no strides: the operand of one that gives items must be items.
+    if (f->reach[k] == ITEMS && i->kind == MAP && !moves) f->reach[k] = BY_ROW;
 }
 
 static int frame_make(const program *p, frame *f) {
     const header *h = p->h;
+    const size_t row = (size_t)max_i64(ceil_div(h->n, 8) * 64, TILE_BYTES), item = 8 * (size_t)p->rows;
     f->blocks = max_i64(1, ceil_div(h->n, BLOCK));
     f->temporaries = aligned_alloc(64, (size_t)(h->temporaries + 1) * TILE_BYTES);
-    f->kept = aligned_alloc(64, (size_t)(h->kept + 1) * (size_t)(ceil_div(h->n, 8) * 64));
-    f->items = calloc((size_t)h->items + 1, sizeof *f->items);
-    f->lanes = malloc((size_t)(h->reductions + 1) * sizeof *f->lanes);
+    f->kept = aligned_alloc(64, (size_t)(h->kept + 1) * row);
+    f->items = calloc((size_t)h->items + 1, item);
     f->partial = malloc((size_t)(h->reductions * f->blocks + 1) * sizeof *f->partial);
-    if (!f->temporaries || !f->kept || !f->items || !f->lanes || !f->partial) return 1;
+    f->lanes = malloc((size_t)(h->reductions + 1) * sizeof *f->lanes);
+    if (!f->temporaries || !f->kept || !f->items || !f->partial || !f->lanes) return 1;
 
-    for (int64_t c = 0; c < h->constants; c++) f->items[p->constant[2 * c]] = p->constant[2 * c + 1];
+    for (int64_t c = 0; c < h->constants; c++)
+        memcpy(f->items + (size_t)p->constant[2 * c] * item, &p->constant[2 * c + 1], 8);
     for (int64_t v = 0; v < h->values; v++) {
         const value *x = &p->values[v];
         f->step[v] = x->varies && x->place != TEMPORARY ? x->size : 0;
+        f->pitch[v] = 0;
+        if (x->place == INPUT && h->rank) f->pitch[v] = p->stride[x->index * h->rank + h->rank - 1] * x->size;
+        if (x->place == OUTPUT) f->pitch[v] = (x->varies ? h->n : 1) * x->size;
         if (x->place == TEMPORARY) f->base[v] = f->temporaries + x->index * TILE_BYTES;
-        if (x->place == KEPT) f->base[v] = f->kept + x->index * (ceil_div(h->n, 8) * 64);
-        if (x->place == ITEM) f->base[v] = (char *)&f->items[x->index];
+        if (x->place == KEPT) f->base[v] = f->kept + (size_t)x->index * row;
+        if (x->place == ITEM) f->base[v] = f->items + (size_t)x->index * item;
     }
+    for (int64_t k = 0; k < p->phases[h->phases - 1].end; k++) frame_reach(p, f, k);
     return 0;
 }
 
-static void enter_row(const program *p, frame *f, int64_t row) {
+// Point the inputs and outputs at a row.
+static void enter_row(const program *p, frame *f, int64_t line, int64_t row) {
     const header *h = p->h;
-    int64_t offset[MAX_VALUES] = {0}, rest = row;
-    for (int64_t d = h->rank - 1; d >= 0; d--) {
-        const int64_t index = d ? rest % p->dim[d] : rest;
-        if (d) rest /= p->dim[d];
-        for (int64_t i = 0; i < h->inputs; i++) offset[i] += index * p->stride[i * h->rank + d];
-    }
     for (int64_t v = 0; v < h->values; v++) {
         const value *x = &p->values[v];
-        if (x->place == INPUT) f->base[v] = (char *)p->data[x->index] + offset[x->index] * x->size;
         if (x->place == OUTPUT)
-            f->base[v] = (char *)p->data[h->inputs + x->index] + row * (x->varies ? h->n : 1) * x->size;
+            f->base[v] = (char *)p->data[h->inputs + x->index] + (line * p->line + row) * f->pitch[v];
+        if (x->place != INPUT) continue;
+        f->base[v] = (char *)p->data[x->index] + row * f->pitch[v];
+        int64_t rest = line;
+        for (int64_t d = h->rank - 2; d >= 0 && rest; d--) {
+            f->base[v] += rest % p->dim[d] * p->stride[x->index * h->rank + d] * x->size;
+            rest /= p->dim[d];
+        }
     }
 }
 
-static void apply(const program *p, frame *f, const instruction *i, int64_t at, int64_t n) {
+static void call_kernel(const program *p, const frame *f, const instruction *i, int64_t row, int64_t at,
+                        int64_t n, int items) {
     char *x[4];
     int64_t s[4];
     const int64_t v[4] = {i->result, i->operand[0], i->operand[1], i->operand[2]};
     for (int k = 0; k < 4; k++) {
-        x[k] = f->base[v[k]] + at * f->step[v[k]];
-        s[k] = p->values[v[k]].varies;
+        x[k] = f->base[v[k]] + row * f->pitch[v[k]] + at * f->step[v[k]];
+        s[k] = items ? f->pitch[v[k]] != 0 : p->values[v[k]].varies;
     }
     if (i->kind == ROW_KERNEL)
         ((row_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2]);
-    else if (i->kind == MAP) // its operand varies if the result does
+    else if (i->kind == MAP) // its operand varies if its result does
         ((map *)i->kernel)((float *)x[0], (const float *)x[1], n);
     else
         ((select_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2], x[3], s[3]);
 }
 
-// The lanes of reduction `number` take a tile; at the end of a block they give a partial result. Item sizes
-// of partial results are those of the result, side by side.
-static void reduce_tile(const program *p, frame *f, const instruction *i, int64_t number, int64_t at,
-                        int64_t n) {
+// Elements [at, at + n) of `rows` rows. INVARIANT: n is the whole row if there are several.
+static void apply(const program *p, const frame *f, int64_t k, int64_t rows, int64_t at, int64_t n) {
+    const instruction *i = &p->code[k];
+    const enum reach reach = f->reach[k];
+    if (reach == FLAT)
+        call_kernel(p, f, i, 0, at, rows * n, 0);
+    else if (reach == ITEMS)
+        call_kernel(p, f, i, 0, 0, rows, 1);
+    else
+        for (int64_t r = 0; r < (reach == ONCE ? 1 : rows); r++) call_kernel(p, f, i, r, at, n, 0);
+}
+
+// The same for reduction number `number`. A row longer than a tile gives its lanes a tile a time, and block
+// results that are reduced by the same rule in the end.
+static void reduce(const program *p, frame *f, int64_t k, int64_t number, int64_t rows, int64_t at,
+                   int64_t n) {
+    const instruction *i = &p->code[k];
     const reduction *r = i->kernel;
     const int64_t from = i->operand[0], size = p->values[i->result].size;
+    const char *x = f->base[from] + at * f->step[from];
+    char *to = f->base[i->result];
+    if (n == p->h->n) {
+        if (f->reach[k] == ONCE) rows = 1;
+        for (int64_t row = 0; row < rows; row++)
+            r->whole[p->isa](x + row * f->pitch[from], n, to + row * f->pitch[i->result]);
+        return;
+    }
     char *partial = (char *)(f->partial + number * f->blocks);
     void *lanes = f->lanes[number];
     if (at % BLOCK == 0) r->begin[p->isa](lanes);
-    r->add[p->isa](lanes, at % BLOCK, f->base[from] + at * f->step[from], n);
+    r->add[p->isa](lanes, at % BLOCK, x, n);
     if ((at + n) % BLOCK == 0 || at + n == p->h->n) r->fold[p->isa](lanes, partial + at / BLOCK * size);
-}
-
-// Block results to one, by the same rule.
-static void reduce_blocks(const program *p, frame *f, const instruction *i, int64_t number) {
-    const reduction *r = i->kernel;
-    const int64_t size = p->values[i->result].size;
-    char *partial = (char *)(f->partial + number * f->blocks);
-    for (int64_t n = f->blocks; n > 1; n = ceil_div(n, BLOCK))
-        for (int64_t b = 0; b * BLOCK < n; b++) // result b replaces elements that have been read
-            r->whole[p->isa](partial + b * BLOCK * size, min_i64(BLOCK, n - b * BLOCK), partial + b * size);
-    memcpy(f->base[i->result], partial, (size_t)size);
-}
-
-static void run_items(const program *p, frame *f, const phase *s) {
-    for (int64_t i = s->items; i < s->tiles; i++) apply(p, f, &p->code[i], 0, 1);
-}
-
-// While a tile is worked on, the inputs of the one after next are fetched, one a call: an instruction reads its
-// tile in a burst that is too short for the processor to see a stream.
-static void prefetch(const program *p, const frame *f, int64_t v, int64_t at) {
-    if (p->values[v].place != INPUT || !p->values[v].varies || at >= p->h->n) return;
-    const char *from = f->base[v] + at * f->step[v];
-    const int64_t bytes = min_i64(TILE, p->h->n - at) * f->step[v];
-    for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(from + b, 0, 2);
+    if (at + n < p->h->n) return;
+    for (int64_t left = f->blocks; left > 1; left = ceil_div(left, BLOCK))
+        for (int64_t b = 0; b * BLOCK < left; b++) // result b replaces elements that have been read
+            r->whole[p->isa](partial + b * BLOCK * size, min_i64(BLOCK, left - b * BLOCK),
+                             partial + b * size);
+    memcpy(to, partial, (size_t)size);
 }
 
 // One tile of a phase, before which the program has `number` reductions.
-static void run_tile(const program *p, frame *f, const phase *s, int64_t at, int64_t number) {
+static void run_tile(const program *p, frame *f, const phase *s, int64_t number, int64_t rows, int64_t at) {
     const int64_t n = min_i64(TILE, p->h->n - at);
-    for (int64_t i = s->tiles; i < s->end; i++) {
-        if (i - s->tiles < p->h->inputs) prefetch(p, f, i - s->tiles, at + 2 * TILE);
-        if (p->code[i].kind == REDUCTION)
-            reduce_tile(p, f, &p->code[i], number++, at, n);
+    for (int64_t k = s->tiles; k < s->end; k++) {
+        if (p->code[k].kind == REDUCTION)
+            reduce(p, f, k, number++, rows, at, n);
         else
-            apply(p, f, &p->code[i], at, n);
+            apply(p, f, k, rows, at, n);
     }
 }
 
-static void run_row(const program *p, frame *f) {
+static void run_rows(const program *p, frame *f, int64_t rows) {
     int64_t number = 0;
-    for (int64_t k = 0; k < p->h->phases; k++) {
-        const phase *s = &p->phases[k];
-        run_items(p, f, s);
-        for (int64_t at = 0; at < p->h->n; at += TILE) run_tile(p, f, s, at, number);
-        for (int64_t i = s->tiles; i < s->end; i++)
-            if (p->code[i].kind == REDUCTION) reduce_blocks(p, f, &p->code[i], number++);
+    for (const phase *s = p->phases; s < p->phases + p->h->phases; s++) {
+        for (int64_t k = s->items; k < s->tiles; k++) apply(p, f, k, rows, 0, 1);
+        for (int64_t at = 0; at < p->h->n; at += TILE) run_tile(p, f, s, number, rows, at);
+        for (int64_t k = s->tiles; k < s->end; k++) number += p->code[k].kind == REDUCTION;
     }
 }
 
@@ -196,20 +232,21 @@ static void range(void *context, int64_t begin, int64_t end) {
     frame f;
     if (frame_make(p, &f)) {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
-    } else if (p->h->reductions) {
-        for (int64_t row = begin; row < end; row++) {
-            enter_row(p, &f, row);
-            run_row(p, &f);
+        end = begin;
+    }
+    int64_t entered = -1;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t line = unit / p->units_a_line, rest = unit % p->units_a_line;
+        const int64_t row = rest / p->tiles * p->rows;
+        enter_row(p, &f, line, row);
+        if (p->tiles == 1) {
+            run_rows(p, &f, min_i64(p->rows, p->line - row));
+            continue;
         }
-    } else {
-        const int64_t tiles = ceil_div(p->h->n, TILE);
-        for (int64_t at = begin; at < end; at++) { // (row, tile)
-            if (at == begin || at % tiles == 0) {
-                enter_row(p, &f, at / tiles);
-                run_items(p, &f, &p->phases[0]);
-            }
-            run_tile(p, &f, &p->phases[0], at % tiles * TILE, 0);
-        }
+        if (entered != unit / p->tiles)
+            for (int64_t k = p->phases[0].items; k < p->phases[0].tiles; k++) apply(p, &f, k, 1, 0, 1);
+        entered = unit / p->tiles;
+        run_tile(p, &f, &p->phases[0], 0, 1, rest % p->tiles * TILE);
     }
     frame_free(&f);
 }
@@ -222,9 +259,14 @@ REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int thre
     p.values = (const value *)(p.constant + 2 * p.h->constants);
     p.phases = (const phase *)(p.values + p.h->values);
     p.code = (const instruction *)(p.phases + p.h->phases);
-    const int64_t rows = product(p.dim, p.h->rank);
-    const int64_t units = p.h->reductions ? rows : rows * ceil_div(p.h->n, TILE);
-    parallel(threads, units, p.h->grain, range, &p);
+
+    const int64_t lines = p.h->rank ? product(p.dim, p.h->rank - 1) : 1;
+    p.line = p.h->rank ? p.dim[p.h->rank - 1] : 1;
+    p.rows = max_i64(1, TILE / p.h->n);
+    p.tiles = p.h->reductions ? 1 : ceil_div(p.h->n, TILE);
+    p.units_a_line = ceil_div(p.line, p.rows) * p.tiles;
+    const int64_t unit = p.rows * ceil_div(p.h->n, p.tiles); // elements
+    parallel(threads, lines * p.units_a_line, ceil_div(p.h->grain, unit), range, &p);
     return p.failed;
 }
 
