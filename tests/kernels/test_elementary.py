@@ -1,4 +1,6 @@
-"""exp and log against MPFR; all 2^32 inputs in the slow test."""
+"""The correctly rounded functions against MPFR and 80-bit arithmetic: a sample of every exponent, the hardest inputs,
+exact and half-way powers; all 2^32 inputs of each one-argument function in the slow test.
+"""
 
 import shutil
 import subprocess
@@ -9,27 +11,48 @@ import numpy as np
 import pytest
 from repops import cpu, reference
 from repops.calls import SPECIAL_F32, Source
-from repops.library import BEST_ISA
+from repops.library import BEST_ISA, ISA_NAMES
 
 HERE = Path(__file__).parent
 KERNELS = HERE.parent.parent / "kernels"
 BINARY32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=gmpy2.RoundToNearest)
-FUNCTIONS = {"exp": gmpy2.exp, "log": gmpy2.log}
+FUNCTIONS = ("exp", "log", "log1p", "tanh", "erf", "sin", "cos")
+ODD, EVEN = ("tanh", "erf", "sin"), ("cos",)
+STEP, PARTS, PIECES = 400, 64, 8  # of exhaustive_elementary.c: a sample of 10^7; the slow test in eighths
 
 
-def by_mpfr(name, x):
+def f32(bits):
+    return np.asarray(bits, np.uint32).view(np.float32)
+
+
+def by_mpfr(name, *operands):
+    function = gmpy2.mpfr.__pow__ if name == "pow" else getattr(gmpy2, name)
+    rows = zip(*(operand.tolist() for operand in operands), strict=True)
     with BINARY32.copy():
-        return np.array([float(FUNCTIONS[name](gmpy2.mpfr(v))) for v in x.tolist()], np.float32)
+        return np.array([float(function(*map(gmpy2.mpfr, row))) for row in rows], np.float32)
+
+
+def assert_same(got, want, *context):
+    nan = np.isnan(want)
+    assert (np.isnan(got) == nan).all(), context
+    assert (got.view(np.uint32) == want.view(np.uint32))[~nan].all(), context
+
+
+def check(name, operands, want):
+    for isa in range(BEST_ISA + 1):
+        (got,) = cpu.execute(name, operands, {}, isa=isa)
+        assert_same(got, want, name, ISA_NAMES[isa])
+
+
+# ------------------------------------------------------------------------------------------------- one argument
 
 
 def samples():
-    """Every exponent and sign, special values, and the five inputs of log that need the table."""
-    s = Source("elementary")
-    anything = np.frombuffer(s.bytes(4 * 20000), "<u4").astype(np.uint32)
-    table = np.array([0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC], np.uint32)
-    ordinary = np.linspace(-104.5, 89.5, 20000, dtype=np.float32).view(np.uint32)
-    near_one = np.arange(0x3F7FF000, 0x3F801000, 7, dtype=np.uint32)
-    x = np.concatenate([anything, SPECIAL_F32, table, ordinary, near_one]).view(np.float32)
+    """Every exponent and sign, special values, and what is usual."""
+    anything = np.frombuffer(Source("elementary").bytes(4 * 20000), "<u4").astype(np.uint32)
+    ordinary = np.linspace(-104.5, 89.5, 20000, dtype=np.float32)
+    near_one = f32(np.arange(0x3F7FF000, 0x3F801000, 7))
+    x = np.concatenate([f32(anything), f32(SPECIAL_F32), ordinary, ordinary / 20, near_one])
     return x[~np.isnan(x)]
 
 
@@ -37,36 +60,155 @@ def samples():
 def test_correctly_rounded(name):
     x = samples()
     want = by_mpfr(name, x)
-    nan = np.isnan(want)
-    for isa in range(BEST_ISA + 1):
-        (got,) = cpu.execute(name, [x], {}, isa=isa)
-        assert (np.isnan(got) == nan).all()
-        assert (got.view(np.uint32) == want.view(np.uint32))[~nan].all()
-    few = x[::10].copy()
-    (got,) = reference.execute(name, [few], {})
-    assert (got.view(np.uint32) == want[::10].view(np.uint32))[~nan[::10]].all()
+    check(name, [x], want)
+    (got,) = reference.execute(name, [x[::30].copy()], {})
+    assert_same(got, want[::30])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_hardest_inputs(name):
+    rows = [line.split() for line in (HERE / "hard_cases.txt").read_text().splitlines() if line[0] != "#"]
+    bits = np.array([[int(x, 16), int(y, 16)] for function, x, y in rows if function == name], np.uint32)
+    x, want = f32(bits[:, 0].copy()), f32(bits[:, 1].copy())
+    if name in ODD + EVEN:
+        x, want = np.concatenate([x, -x]), np.concatenate([want, -want if name in ODD else want])
+    assert_same(by_mpfr(name, x), want)
+    check(name, [x], want)
+    assert_same(reference.execute(name, [x], {})[0], want)
+
+
+INF, NAN = np.inf, np.nan
+ENDS = {  # at +0, -0, +inf, -inf
+    "exp": (1, 1, INF, 0.0),
+    "log": (-INF, -INF, INF, NAN),
+    "log1p": (0.0, -0.0, INF, NAN),
+    "tanh": (0.0, -0.0, 1, -1),
+    "erf": (0.0, -0.0, 1, -1),
+    "sin": (0.0, -0.0, NAN, NAN),
+    "cos": (1, 1, NAN, NAN),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_ends_and_nan(name):
+    x = np.array([0.0, -0.0, INF, -INF, NAN] * 20, np.float32)  # long enough for the vector paths
+    want = np.array([*ENDS[name], NAN] * 20, np.float32)
+    check(name, [x], want)
+    assert_same(reference.execute(name, [x], {})[0], want)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65, 200])
+def test_lengths_around_a_vector(name, length):
+    x = np.linspace(0.1, 3, length, dtype=np.float32)
+    want = by_mpfr(name, x)
+    check(name, [x], want)
+
+
+# -------------------------------------------------------------------------------------- one argument, in bulk
+
+
+@pytest.fixture(scope="session")
+def try_inputs(tmp_path_factory):
+    """Runs exhaustive_elementary.c on some of its parts, and lets MPFR decide what it leaves open."""
+    if shutil.which("gcc") is None:
+        pytest.fail("needs gcc")
+    program, library = tmp_path_factory.mktemp("elementary") / "exhaustive", KERNELS / "repops"
+    options = ["-O2", "-std=c11", "-fopenmp", f"-L{library}", f"-Wl,-rpath,{library}"]
+    source = HERE / "exhaustive_elementary.c"
+    subprocess.run(["gcc", *options, source, "-o", program, "-lrepops", "-lm"], check=True)
+
+    def run(name, step, first, last):
+        words = [program, name, str(step), str(first), str(last)]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        for line in done.stdout.splitlines():
+            x, y = (f32([int(word, 16)]) for word in line.split())
+            assert_same(y, by_mpfr(name, x), name, line)
+
+    return run
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_ten_million_inputs_of_all_exponents(name, try_inputs):
+    try_inputs(name, STEP, 0, PARTS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("piece", range(PIECES))
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_correctly_rounded_for_all_inputs(name, tmp_path):
-    program, library = tmp_path / "exhaustive", KERNELS / "repops"
-    options = [
-        "-O2",
-        "-std=c11",
-        "-fopenmp",
-        f"-I{KERNELS / 'csrc'}",
-        f"-L{library}",
-        f"-Wl,-rpath,{library}",
-    ]
-    source = HERE / "exhaustive_elementary.c"
-    subprocess.run(["gcc", *options, source, "-o", program, "-lrepops", "-lm"], check=True)
-    done = subprocess.run([program, name], check=True, capture_output=True, text=True)
-    undecided = np.array(
-        [[int(word, 16) for word in line.split()] for line in done.stdout.splitlines()], np.uint32
-    )
-    inputs, results = undecided.T.copy()
-    assert len(inputs) > 0
-    assert (by_mpfr(name, inputs.view(np.float32)).view(np.uint32) == results).all()
+def test_all_inputs(name, piece, try_inputs):
+    """In pieces, so that the list of tests shows how far it is."""
+    try_inputs(name, 1, PARTS // PIECES * piece, PARTS // PIECES * (piece + 1))
+
+
+# ---------------------------------------------------------------------------------------------------------- pow
+
+
+def pairs():
+    """100,000 pairs of each kind, as binary64 arrays."""
+    count, random = 100_000, np.random.default_rng(17)
+    normal, size = random.standard_normal(count), np.abs(random.standard_normal(count)) + 0.01
+    bits = random.integers(0, 1 << 32, (2, count), dtype=np.uint32).view(np.float32)
+
+    def integers(low, high):
+        return random.integers(low, high, count).astype(float)
+
+    root, two_power = integers(1, 1 << 6), integers(-8, 9)
+    depth = integers(0, 4)  # base = (root 2^two_power)^(2^depth), exponent = n / 2^depth
+    return {
+        "any bits": (bits[0], bits[1]),
+        "usual": (size, normal * 10),
+        "squares of 13 bits": (integers(1, 1 << 13) * 2 ** integers(-20, 20), np.full(count, 2.0)),
+        "negative cubes": (-integers(1, 1 << 9) * 2 ** integers(-40, 20), np.full(count, 3.0)),
+        "small powers": (integers(-64, 64), integers(-16, 16)),
+        "square roots": ((2 * integers(1, 1 << 11) + 1) ** 2 * 4 ** integers(-20, 20), np.full(count, 0.5)),
+        "roots of powers": ((root * 2**two_power) ** (2**depth), integers(-6, 16) / 2**depth),
+        "near one": (1 + integers(-2000, 2000) * 2**-23, normal * 2 ** integers(0, 32)),
+        "powers of two": (2 ** integers(-149, 128), integers(-300, 300) / 2 ** integers(0, 8)),
+        "overflow": (size, (128 * np.log(2) + normal * 1e-5) / np.log(size)),
+        "underflow": (size, (-149 * np.log(2) + normal) / np.log(size)),
+    }
+
+
+def test_pow_correctly_rounded():
+    with np.errstate(all="ignore"):
+        kinds = {
+            kind: [operand.astype(np.float32) for operand in operands] for kind, operands in pairs().items()
+        }
+    for kind, (x, y) in kinds.items():
+        want = by_mpfr("pow", x, y)
+        for isa in range(BEST_ISA + 1):
+            (got,) = cpu.execute("pow", [x, y], {}, isa=isa)
+            assert_same(got, want, kind, ISA_NAMES[isa])
+        few = [x[::200].copy(), y[::200].copy()]
+        assert_same(reference.execute("pow", few, {})[0], want[::200], kind)
+
+
+SPECIAL = [0.0, 1, INF, 2, 0.5, 3, 1.5, 0.25, 4097, 2.0**23 + 1, 2.0**24, 1e38, 2.0**-149, 2.0**-126]
+SPECIAL += [1 + 2.0**-23, 1 - 2.0**-24, 2.0**31, 2.0**-24]
+SPECIAL = np.array([NAN, *SPECIAL, *(-x for x in SPECIAL)], np.float32)
+
+
+def test_pow_of_all_special_pairs():
+    """And of a base or an exponent that stands for a whole row."""
+    x, y = (grid.ravel().copy() for grid in np.meshgrid(SPECIAL, SPECIAL))
+    want = by_mpfr("pow", x, y)
+    check("pow", [x, y], want)
+    assert_same(reference.execute("pow", [x, y], {})[0], want)
+    row = np.tile(SPECIAL, 5)
+    for value in SPECIAL:
+        standing = np.full((), value, np.float32)
+        every = np.full(row.shape, value, np.float32)
+        check("pow", [row, standing], by_mpfr("pow", row, every))
+        check("pow", [standing, row], by_mpfr("pow", every, row))
+
+
+def test_pow_ties_go_to_even():
+    """4097^2 = 2^24 + 2^13 + 1 and 4099^2 lie between two floats, 2^-150 and 9 2^-150 between two subnormal ones."""
+    x = np.array([4097, 4099, 2.0**-75, 3 * 2.0**-75], np.float32)
+    y = np.full(4, 2, np.float32)
+    want = np.array([4097**2 - 1, 4099**2 - 1, 0, 4 * 2.0**-149], np.float32)
+    check("pow", [x, y], want)
+    assert_same(reference.execute("pow", [x, y], {})[0], want)
