@@ -1,7 +1,7 @@
 """The same bits from every compiler, level of optimisation and processor: recorded calls, replayed by a C program.
 
-The slow tests take other options, other machines and the sanitizers. Compilers: gcc, and clang from the package ziglang, which has the
-C libraries of other machines too.
+The slow tests take other options, other machines and the sanitizers. Compilers: gcc, and clang from the package
+ziglang, which has the C libraries of other machines too.
 """
 
 import os
