@@ -102,7 +102,7 @@ def gelu_tanh_grad(o: Ops, grad: Value, x: Value) -> Value:
 
 def softmax(o: Ops, x: Value) -> Value:
     e = o.exp(o.sub(x, _row_max(o, x)))
-    return o.div(e, _row_sum(o, e))
+    return o.mul(e, o.div(o.scalar(1.0), _row_sum(o, e)))  # one division a row
 
 
 def softmax_grad(o: Ops, grad: Value, y: Value) -> Value:
@@ -135,6 +135,16 @@ def cross_entropy_grad(o: Ops, grad: Value, x: Value, target: Value, classes: Va
     chosen = o.where(o.eq(classes, target), o.scalar(1.0), zero)
     counted = _row_max(o, chosen)  # 1 if the target is a class
     return o.mul(grad, o.sub(o.mul(softmax(o, x), counted), chosen))
+
+
+def squared_error(o: Ops, x: Value, target: Value) -> Value:
+    difference = o.sub(x, target)
+    return o.mul(difference, difference)
+
+
+def squared_error_grad(o: Ops, grad: Value, x: Value, target: Value) -> Value:
+    """The gradient of x; that of the target is its negative."""
+    return o.mul(grad, o.mul(o.scalar(2.0), o.sub(x, target)))
 
 
 # ----------------------------------------------------------------------------------------------- normalisation
@@ -171,6 +181,83 @@ def rms_norm_grad(o: Ops, grad: Value, x: Value, weight: Value, scale: Value) ->
     inner = o.mul(grad, weight)
     along = o.mul(normal, _row_mean(o, o.mul(inner, normal)))
     return o.mul(o.sub(inner, along), scale), o.mul(grad, normal)
+
+
+def batch_norm(
+    o: Ops, x: Value, weight: Value, bias: Value, *, eps: float
+) -> tuple[Value, Value, Value, Value]:
+    """Training: x [N, C, L]; weight and bias [C, 1]. The result; mean, variance (of the population) and reciprocal
+    standard deviation of each channel, [1, C, 1]."""
+    mean = _channel_mean(o, x)
+    centred = o.sub(x, mean)
+    variance = _channel_mean(o, o.mul(centred, centred))
+    scale = o.rsqrt(o.add(variance, o.scalar(eps)))
+    return o.add(o.mul(o.mul(centred, scale), weight), bias), mean, variance, scale
+
+
+def batch_norm_grad(
+    o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
+) -> tuple[Value, Value, Value]:
+    """The gradient of x, and those of weight and bias, [1, C, 1]."""
+    normal = o.mul(o.sub(x, mean), scale)
+    of_weight, of_bias = _channel_sum(o, o.mul(grad, normal)), _channel_sum(o, grad)
+    count = o.scalar(float(x.shape[0] * x.shape[2]))
+    inner = o.sub(o.sub(grad, o.div(of_bias, count)), o.mul(normal, o.div(of_weight, count)))
+    return o.mul(inner, o.mul(weight, scale)), of_weight, of_bias
+
+
+def affine_norm(o: Ops, x: Value, weight: Value, bias: Value, mean: Value, scale: Value) -> Value:
+    """Evaluation: x [N, C, L] by the given mean and reciprocal standard deviation, [C, 1] like weight and bias."""
+    return o.add(o.mul(o.mul(o.sub(x, mean), scale), weight), bias)
+
+
+def affine_norm_grad(
+    o: Ops, grad: Value, x: Value, weight: Value, mean: Value, scale: Value
+) -> tuple[Value, Value, Value]:
+    """The gradient of x, and those of weight and bias, [1, C, 1]; mean and scale are constants."""
+    normal = o.mul(o.sub(x, mean), scale)
+    return o.mul(grad, o.mul(weight, scale)), _channel_sum(o, o.mul(grad, normal)), _channel_sum(o, grad)
+
+
+def running_average(o: Ops, old: Value, new: Value, *, momentum: float) -> Value:
+    """What evaluation uses, after a batch with the value `new`."""
+    return o.add(o.mul(old, o.scalar(1 - momentum)), o.mul(new, o.scalar(momentum)))
+
+
+def _channel_sum(o: Ops, x: Value) -> Value:
+    return o.sum(x, dims=(0, 2), keepdim=1)
+
+
+def _channel_mean(o: Ops, x: Value) -> Value:
+    return o.div(_channel_sum(o, x), o.scalar(float(x.shape[0] * x.shape[2])))
+
+
+# --------------------------------------------------------------------------------------- attention, dropout
+
+
+def attention_weights(o: Ops, scores: Value, *, scale: float) -> Value:
+    """Of the products of queries and keys. The gradient is `attention_weights_grad`, for the other two as well."""
+    return softmax(o, o.mul(scores, o.scalar(scale)))
+
+
+def attention_weights_masked(o: Ops, scores: Value, keep: Value, *, scale: float) -> Value:
+    """Only where `keep` (bool) is 1. A row with nothing to keep gives NaN."""
+    return softmax(o, o.where(keep, o.mul(scores, o.scalar(scale)), o.scalar(-math.inf)))
+
+
+def attention_weights_biased(o: Ops, scores: Value, bias: Value, *, scale: float) -> Value:
+    """With `bias` added to the scaled scores."""
+    return softmax(o, o.add(o.mul(scores, o.scalar(scale)), bias))
+
+
+def attention_weights_grad(o: Ops, grad: Value, y: Value, *, scale: float) -> Value:
+    """The gradient of the scores, from the result y."""
+    return o.mul(softmax_grad(o, grad, y), o.scalar(scale))
+
+
+def dropout(o: Ops, x: Value, noise: Value, *, p: float) -> Value:
+    """Zero where the noise (uniform in [0, 1), by philox) is below p, else x / (1 - p). Its own gradient."""
+    return o.where(o.ge(noise, o.scalar(p)), o.mul(x, o.scalar(1 / (1 - p))), o.scalar(0.0))
 
 
 # -------------------------------------------------------------------------------------------------- optimizers
