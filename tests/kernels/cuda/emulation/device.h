@@ -1,5 +1,6 @@
-// kernels/cuda/device.cuh on the host: the threads of a block are fibers of one thread, so that barriers and exchanges
-// between lanes are real, and blocks run one after the other. What a GPU would leave undefined is an error here.
+// kernels/cuda/device.cuh on the host: the threads of a block are fibers of one thread, so that barriers and
+// exchanges between lanes are real, and blocks run one after the other. What a GPU would leave undefined is
+// an error here.
 
 #ifndef REPOPS_DEVICE_CUH
 #define REPOPS_DEVICE_CUH
@@ -30,7 +31,9 @@ void emulated_copies_wait();
 #define KERNEL(name, Params, threads_, blocks_)                                                              \
     static void name##_body(const Params &p);                                                                \
     extern "C" const int name##_bytes = sizeof(Params), name##_threads = threads_;                           \
-    extern "C" void name(const void *params) { name##_body(*(const Params *)params); }                       \
+    extern "C" void name(const void *params) {                                                               \
+        name##_body(*(const Params *)params);                                                                \
+    }                                                                                                        \
     static void name##_body(const Params &p)
 #define SHARED(Type, name) Type &name = *(Type *)emulated_shared(sizeof(Type))
 #define DEVICE static inline
