@@ -61,9 +61,14 @@ def device_of(where: str, arguments: Sequence[tuple[str, torch.Tensor]]) -> torc
 def as_array(tensor: torch.Tensor, where: str) -> Array:
     """A CPU tensor as a numpy array that shares its memory."""
     spec_of(tensor, where)
-    if tensor.device.type != "cpu":
+    if not tensor.is_cpu:
         raise ArrayError(f"{where} is on a device without an executor", device=str(tensor.device))
     return tensor.detach().numpy()
+
+
+def on_gpu(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether one of them is; the executor refuses the others."""
+    return any(isinstance(tensor, torch.Tensor) and tensor.is_cuda for tensor in tensors)
 
 
 def run(
@@ -72,7 +77,7 @@ def run(
     """Apply one operator where its tensors are, and record nothing for autograd."""
     row = lookup(name)
     row.check_arity(len(inputs))
-    if any(tensor.device.type == "cuda" for tensor in (*inputs, *(out or ()))):
+    if on_gpu(inputs if out is None else (*inputs, *out)):
         return list(backend("cuda").execute(name, inputs, attrs, out))
     arrays = [as_array(tensor, f"{name}: {row.argument(i)}") for i, tensor in enumerate(inputs)]
     if out is None:

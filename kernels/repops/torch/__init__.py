@@ -1,0 +1,38 @@
+"""repops in eager PyTorch: the same operators, with autograd, on CPU and CUDA tensors.
+
+    import repops.torch as rt
+
+    y = rt.mm(a, b)                          every operator of the table, by name; attributes are keywords
+    y = rt.functional.linear(x, weight)      torch.nn.functional's signatures
+    rt.optim.AdamW(model.parameters())       torch.optim's
+
+The operators are registered with torch.library as `torch.ops.repops.<name>`: torch.compile, fake tensors and make_fx
+see them as opaque operators. Forward and backward are made of repops operators only, so gradients and trained parameters
+have the same bits for any number of threads, instruction set and machine. Operators are differentiable twice, what
+`functional` has once.
+
+NOTE: where a tensor is used several times PyTorch itself adds up the gradients: elementwise, in a fixed order.
+
+    operators    schemas, execution and fake tensors, from the table
+    autograd     how gradients are registered; `gradients` has the operators'
+    composites   composites of repops.composites as operators
+    functional   what networks are made of
+    optim        SGD, Adam, AdamW
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..bridge import GradientError
+from ..opset import BY_NAME
+from . import composites, functional, gradients, operators, optim
+
+__all__ = ["GradientError", "composites", "functional", "gradients", "operators", "optim"]
+
+
+def __getattr__(name: str) -> Any:
+    """The operator `repops::<name>`. `cat` takes a list; `full` and `arange` take a `device`."""
+    if name not in BY_NAME:
+        raise AttributeError(f"module 'repops.torch' has no attribute {name!r}")
+    return operators.overload(name)

@@ -1,0 +1,185 @@
+"""Composites as `torch.library` operators `repops::<name>`: schema, execution, fake tensors and gradients.
+
+All but the gradients is derived from the function in repops.composites: its values are tensors, its keyword options are
+options. On the CPU a composite is one kernel where it can be, on a GPU its operators one by one; the bits are the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from .. import bridge, composites, fusion
+from ..backends import backend
+from ..expression import Expression, argument_names, evaluate, record
+from ..opset import Spec
+from .autograd import Context, Gradients, gradient, reduce_to
+from .operators import check_devices, define, empty, implement, overload, single, static_spec
+
+Tensor = torch.Tensor
+Composite = Callable[..., Any]
+
+_RECORDED = (
+    *("relu", "relu_grad", "sigmoid", "sigmoid_grad", "silu", "silu_grad", "tanh_grad"),
+    *(
+        "gelu",
+        "gelu_grad",
+        "gelu_tanh",
+        "gelu_tanh_grad",
+        "softmax",
+        "softmax_grad",
+        "log_softmax",
+        "log_softmax_grad",
+    ),
+    *("cross_entropy", "cross_entropy_grad", "squared_error", "squared_error_grad"),
+    *("layer_norm", "layer_norm_grad", "rms_norm", "rms_norm_grad"),
+    *("batch_norm", "batch_norm_grad", "affine_norm", "affine_norm_grad", "running_average"),
+    *(
+        "attention_weights",
+        "attention_weights_masked",
+        "attention_weights_biased",
+        "attention_weights_grad",
+        "dropout",
+    ),
+)
+
+
+@cache
+def _expression(
+    function: Composite, specs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
+) -> Expression:
+    return record(function, specs, **dict(options))
+
+
+def _apply(
+    function: Composite, names: tuple[str, ...], tensors: tuple[Tensor, ...], options: dict[str, Any]
+) -> Any:
+    where = [f"{function.__name__}: {name}" for name in names]
+    if bridge.on_gpu(tensors):
+        specs = tuple(map(bridge.spec_of, tensors, where))
+        expression = _expression(function, specs, tuple(options.items()))
+        with torch.cuda.device(check_devices(function.__name__, names, tensors)):  # where constants are made
+            return single(evaluate(expression, backend("cuda").execute, tensors))
+    arrays = map(bridge.as_array, tensors, where)
+    return single([torch.from_numpy(array) for array in fusion.apply(function, *arrays, **options)])
+
+
+def _register(function: Composite) -> None:
+    name = function.__name__
+    hints = typing.get_type_hints(function)
+    parameters = inspect.signature(function).parameters.values()
+    options = [f"{hints[p.name].__name__} {p.name}" for p in parameters if p.kind is p.KEYWORD_ONLY]
+    names = argument_names(function, len(parameters) - 1 - len(options))
+    results = len(typing.get_args(hints["return"])) or 1
+    define(name, ", ".join(f"Tensor {argument}" for argument in names), options, results)
+
+    def run(*tensors: Tensor, **given: Any) -> Any:
+        return _apply(function, names, tensors, given)
+
+    def fake(*tensors: Tensor, **given: Any) -> Any:
+        device = check_devices(name, names, tensors)
+        specs = tuple(
+            static_spec(x, f"{name}: {argument}") for x, argument in zip(tensors, names, strict=True)
+        )
+        expression = _expression(function, specs, tuple(given.items()))
+        return single([empty(expression.spec(number), device) for number in expression.outputs])
+
+    implement(name, run, fake)
+
+
+for _name in _RECORDED:
+    _register(getattr(composites, _name))
+
+
+def call(name: str, *tensors: Tensor, **options: Any) -> Any:
+    """A composite of tensors on one device."""
+    return overload(name)(*tensors, **options)
+
+
+# ---------------------------------------------------------------------------------------------- gradients
+
+
+def _from_input(name: str) -> None:
+    @gradient(name, inputs=(0,))
+    def rule(c: Context, grad: Tensor) -> Gradients:
+        return (call(f"{name}_grad", grad, *c.inputs),)
+
+
+def _from_result(name: str) -> None:
+    @gradient(name, outputs=(0,))
+    def rule(c: Context, grad: Tensor) -> Gradients:
+        return (call(f"{name}_grad", grad, *c.outputs),)
+
+
+for _name in ("relu", "silu", "gelu", "gelu_tanh"):
+    _from_input(_name)
+for _name in ("sigmoid", "softmax", "log_softmax"):
+    _from_result(_name)
+
+
+@gradient("cross_entropy", inputs=(0, 1, 2))
+def _cross_entropy(c: Context, grad: Tensor) -> Gradients:
+    return call("cross_entropy_grad", grad, *c.inputs), None, None
+
+
+@gradient("squared_error", inputs=(0, 1))
+def _squared_error(c: Context, grad: Tensor) -> Gradients:
+    of_x = call("squared_error_grad", grad, *c.inputs)
+    return (
+        reduce_to(c.o, of_x, c.shapes[0]) if c.needs[0] else None,
+        reduce_to(c.o, c.o.neg(of_x), c.shapes[1]) if c.needs[1] else None,
+    )
+
+
+@gradient("layer_norm", inputs=(0, 1), outputs=(1, 2), constants=(1, 2))
+def _layer_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
+    of_x, of_weight = call("layer_norm_grad", grad, *c.inputs, *c.outputs)
+    return (
+        of_x,
+        reduce_to(c.o, of_weight, c.shapes[1]) if c.needs[1] else None,
+        reduce_to(c.o, grad, c.shapes[2]) if c.needs[2] else None,
+    )
+
+
+@gradient("rms_norm", inputs=(0, 1), outputs=(1,), constants=(1,))
+def _rms_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
+    of_x, of_weight = call("rms_norm_grad", grad, *c.inputs, *c.outputs)
+    return of_x, reduce_to(c.o, of_weight, c.shapes[1]) if c.needs[1] else None
+
+
+@gradient("batch_norm", inputs=(0, 1), outputs=(1, 3), constants=(1, 2, 3))
+def _batch_norm(c: Context, grad: Tensor, *_of_statistics: Any) -> Gradients:
+    of_x, of_weight, of_bias = call("batch_norm_grad", grad, *c.inputs, *c.outputs)
+    return of_x, of_weight.reshape(c.shapes[1]), of_bias.reshape(c.shapes[2])
+
+
+@gradient("affine_norm", inputs=(0, 1, 3, 4))
+def _affine_norm(c: Context, grad: Tensor) -> Gradients:
+    of_x, of_weight, of_bias = call("affine_norm_grad", grad, *c.inputs)
+    return of_x, of_weight.reshape(c.shapes[1]), of_bias.reshape(c.shapes[2]), None, None
+
+
+@gradient("attention_weights", outputs=(0,))
+def _attention_weights(c: Context, grad: Tensor) -> Gradients:
+    return (call("attention_weights_grad", grad, *c.outputs, **c.attrs),)
+
+
+@gradient("attention_weights_masked", outputs=(0,))
+def _attention_weights_masked(c: Context, grad: Tensor) -> Gradients:
+    return call("attention_weights_grad", grad, *c.outputs, **c.attrs), None
+
+
+@gradient("attention_weights_biased", outputs=(0,))
+def _attention_weights_biased(c: Context, grad: Tensor) -> Gradients:
+    of_bias = reduce_to(c.o, call("softmax_grad", grad, *c.outputs), c.shapes[1]) if c.needs[1] else None
+    return call("attention_weights_grad", grad, *c.outputs, **c.attrs), of_bias
+
+
+@gradient("dropout", inputs=(1,))
+def _dropout(c: Context, grad: Tensor) -> Gradients:
+    return call("dropout", grad, *c.inputs, **c.attrs), None

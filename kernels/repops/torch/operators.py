@@ -1,0 +1,169 @@
+"""Every operator of the table as a `torch.library` operator `repops::<name>`: schema, CPU, CUDA and fake tensors.
+
+All of it is derived from the row: an attribute of kind "int" is an `int`, "ints" an `int[]`, "dtype" a `ScalarType`,
+and all are keyword-only. Operators without inputs take a `device`. The gradients are in `gradients`.
+
+NOTE: `torch` is PyTorch here and in the files beside this one; imports are absolute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .. import bridge
+from ..expression import f32_bits
+from ..opset import OPS, Op, lookup
+
+NAMESPACE = "repops"
+LIBRARY = torch.library.Library(
+    NAMESPACE, "DEF"
+)  # INVARIANT: as long as it lives, its operators are registered
+HAS_OPTIONS: dict[str, bool] = {}
+_SCHEMA = {"int": "int", "ints": "int[]", "dtype": "ScalarType"}
+
+# Where an operator is executed. The layouts without a kernel are here to be refused by name, as wrong dtypes are.
+_DEVICES = ("CPU", "CUDA")
+_REFUSED = ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "MkldnnCPU", "QuantizedCPU")
+
+
+def define(name: str, tensors: str, options: Sequence[str], results: int) -> None:
+    """Define `repops::name`. Strides of arguments are kept by compilers, because they must be those of an array."""
+    returns = "Tensor" if results == 1 else f"({', '.join(['Tensor'] * results)})"
+    arguments = ", ".join([*tensors.split(", "), "*", *options] if options else [tensors]).removeprefix(", ")
+    HAS_OPTIONS[name] = bool(options)
+    LIBRARY.define(f"{name}({arguments}) -> {returns}", tags=(torch.Tag.needs_exact_strides,))
+
+
+def implement(name: str, run: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    for key in (*_DEVICES, *_REFUSED):
+        LIBRARY.impl(name, run, key)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=LIBRARY)
+
+
+def single(results: list[Any]) -> Any:
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def check_devices(name: str, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> torch.device:
+    """The device of all of them; an ArrayError if they are on several."""
+    return bridge.device_of(name, list(zip(names, tensors, strict=True)))
+
+
+def empty(spec: Any, device: torch.device) -> torch.Tensor:
+    return torch.empty(spec[1], dtype=bridge.TORCH_DTYPE[spec[0]], device=device)
+
+
+# ------------------------------------------------------------------------------------- operators on tensors
+
+
+def _tensors_of(row: Op, arguments: tuple[Any, ...]) -> Sequence[torch.Tensor]:
+    return arguments[0] if row.arity is None else arguments
+
+
+def _make_run(row: Op) -> Callable[..., Any]:
+    def run(*arguments: Any, **attrs: Any) -> Any:
+        results = bridge.run(row.name, _tensors_of(row, arguments), bridge.options_of(attrs))
+        # NOTE: an operator of torch.library must not return its argument's memory.
+        return single([result.clone() for result in results] if row.name == "reshape" else results)
+
+    return run
+
+
+def _make_fake(row: Op) -> Callable[..., Any]:
+    def fake(*arguments: Any, **attrs: Any) -> Any:
+        tensors = _tensors_of(row, arguments)
+        row.check_arity(len(tensors))
+        names = [row.argument(i) for i in range(len(tensors))]
+        device = check_devices(row.name, names, tensors)
+        specs = [
+            static_spec(x, f"{row.name}: {argument}") for x, argument in zip(tensors, names, strict=True)
+        ]
+        return single([empty(spec, device) for spec in row.infer(specs, bridge.options_of(attrs))])
+
+    return fake
+
+
+def static_spec(tensor: torch.Tensor, where: str) -> Any:
+    """The spec with plain ints: a compiler that keeps a dimension symbolic fixes it here, and compiles a shape anew."""
+    dtype, shape = bridge.spec_of(tensor, where)
+    return dtype, tuple(int(dim) for dim in shape)
+
+
+# -------------------------------------------------------------------------------- operators from nothing
+
+
+def _make_source(row: Op) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def arguments(attrs: dict[str, Any]) -> tuple[torch.device, dict[str, Any]]:
+        device = attrs.pop("device", None)
+        if "bits" in attrs:
+            attrs["bits"] %= 1 << 64  # a schema's int has a sign
+        return torch.device("cpu") if device is None else device, bridge.options_of(attrs)
+
+    def run(**attrs: Any) -> Any:
+        device, attrs = arguments(attrs)
+        if device.type == "cpu":
+            return single(bridge.run(row.name, [], attrs))
+        out = [empty(spec, device) for spec in row.infer([], attrs)]
+        return single(bridge.run(row.name, [], attrs, out))
+
+    def fake(**attrs: Any) -> Any:
+        device, attrs = arguments(attrs)
+        return single([empty(spec, device) for spec in row.infer([], attrs)])
+
+    return run, fake
+
+
+def _register(row: Op) -> None:
+    options = [f"{_SCHEMA[kind]} {name}" for name, kind in row.attrs]
+    results = 2 if row.name == "max_pool2d" else 1
+    if row.arity == 0:
+        define(row.name, "", [*options, "Device? device=None"], results)
+        run, fake = _make_source(row)
+        LIBRARY.impl(row.name, run, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{NAMESPACE}::{row.name}", fake, lib=LIBRARY)
+        return
+    tensors = (
+        f"Tensor[] {row.args[:-1]}"
+        if row.arity is None
+        else ", ".join(f"Tensor {x}" for x in row.args.split())
+    )
+    define(row.name, tensors, options, results)
+    implement(row.name, _make_run(row), _make_fake(row))
+
+
+for _row in OPS:
+    _register(_row)
+
+
+def overload(name: str) -> Any:
+    """The registered operator `repops::name`."""
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+class TensorOps:
+    """Every operator as a method on tensors of one device, with autograd: an `Ops` of repops.expression."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+
+    def scalar(self, value: float) -> torch.Tensor:
+        return self.full(shape=(), dtype=torch.float32, bits=f32_bits(value))
+
+    def full(self, **attrs: Any) -> torch.Tensor:
+        result: torch.Tensor = overload("full")(**attrs, device=self._device)
+        return result
+
+    def arange(self, n: int) -> torch.Tensor:
+        result: torch.Tensor = overload("arange")(n=n, device=self._device)
+        return result
+
+    def cat(self, *tensors: torch.Tensor, dim: int) -> torch.Tensor:
+        result: torch.Tensor = overload("cat")(tensors, dim=dim)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        lookup(name)
+        return overload(name)

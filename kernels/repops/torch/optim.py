@@ -1,0 +1,143 @@
+"""torch.optim's SGD, Adam and AdamW on the composites of repops: the same parameters, bit for bit, everywhere.
+
+On the CPU each parameter's step is one kernel that writes over the parameter and its moments. State and hyperparameters
+are in `state` and `param_groups` as in torch, so schedulers and state_dict() work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import bridge, composites, fusion
+from ..backends import backend
+from ..expression import argument_names, evaluate, record
+from ..opset import AttrError
+
+Tensor = torch.Tensor
+
+
+def _update(
+    function: Callable[..., Any],
+    written: list[Tensor],
+    others: list[Tensor],
+    scalars: list[float],
+    **options: Any,
+) -> None:
+    """Apply `function(p, grad, *rest, *scalars)` and put its results into `written`, which are p and the rest."""
+    tensors = [written[0], *others, *written[1:]]
+    names = argument_names(function, len(tensors) + len(scalars))
+    where = [f"{function.__name__}: {name}" for name in names]
+    if bridge.on_gpu(tensors):
+        device = bridge.device_of(function.__name__, list(zip(names, tensors, strict=False)))
+        inputs = [*tensors, *(torch.tensor(value, dtype=torch.float32, device=device) for value in scalars)]
+        specs = list(map(bridge.spec_of, inputs, where))
+        with torch.cuda.device(device):
+            results = evaluate(record(function, specs, **options), backend("cuda").execute, inputs)
+        for tensor, result in zip(written, results, strict=True):
+            tensor.copy_(result)
+        return
+    arrays = list(map(bridge.as_array, tensors, where))
+    out = [arrays[0], *arrays[1 + len(others) :]]
+    fusion.apply(function, *arrays, *(np.array(value, np.float32) for value in scalars), out=out, **options)
+
+
+class _Optimizer(torch.optim.Optimizer):
+    """Walks over the parameters that have a gradient."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._step(parameter, parameter.grad.contiguous(), group)
+        return loss
+
+    def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+def _check(lower: dict[str, float]) -> None:
+    for name, value in lower.items():
+        if not value >= 0:
+            raise AttrError(f"{name} must not be negative", value=value)
+
+
+class SGD(_Optimizer):
+    """p - lr g, or with momentum p - lr v for v = momentum v + g; g has weight_decay p added. v starts at zero."""
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0
+    ):
+        _check({"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        rate, decay, momentum = [float(group["lr"])], float(group["weight_decay"]), float(group["momentum"])
+        if not momentum:
+            return _update(composites.sgd, [parameter], [grad], rate, decay=decay)
+        state = self.state[parameter]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        written = [parameter, state["momentum_buffer"]]
+        return _update(composites.momentum_sgd, written, [grad], rate, momentum=momentum, decay=decay)
+
+
+class Adam(_Optimizer):
+    """Adam with bias correction; weight_decay p is added to the gradient."""
+
+    DECOUPLED = False
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ):
+        _check({"lr": lr, "eps": eps, "weight_decay": weight_decay})
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise AttrError("betas must be two numbers in [0, 1)", value=betas)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            for moment in ("exp_avg", "exp_avg_sq"):
+                state[moment] = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
+        state["step"] += 1
+        _update(
+            composites.adam,
+            [parameter, state["exp_avg"], state["exp_avg_sq"]],
+            [grad],
+            [state["step"].item(), float(group["lr"])],
+            betas=tuple(group["betas"]),
+            eps=group["eps"],
+            decay=group["weight_decay"],
+            decoupled=self.DECOUPLED,
+        )
+
+
+class AdamW(Adam):
+    """Adam whose weight decay multiplies the parameter by 1 - lr weight_decay instead."""
+
+    DECOUPLED = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay)
