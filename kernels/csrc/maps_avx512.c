@@ -24,14 +24,15 @@
 
 #define ALL(x) _mm512_set1_pd(x)
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
-#define POLYNOMIAL(x, coefficients)                                                                          \
-    polynomial(x, coefficients, (int)(sizeof(coefficients) / sizeof *(coefficients)))
+#define POLYNOMIAL(x, square, c) polynomial(x, square, c, (int)(sizeof(c) / sizeof *(c)))
 
-// Coefficients ascend.
-FN __m512d polynomial(__m512d x, const double *c, int count) {
-    __m512d p = ALL(c[count - 1]);
-#pragma GCC unroll 16
-    for (int i = count - 2; i >= 0; i--) p = FMA(p, x, ALL(c[i]));
+// Coefficients ascend. Pairs of them first: the chain of operations that wait for one another is half as
+// long.
+FN __m512d polynomial(__m512d x, __m512d square, const double *c, int count) {
+    int i = (count - 1) & ~1;
+    __m512d p = i + 1 < count ? FMA(ALL(c[i + 1]), x, ALL(c[i])) : ALL(c[i]);
+#pragma GCC unroll 8
+    for (i -= 2; i >= 0; i -= 2) p = FMA(p, square, FMA(ALL(c[i + 1]), x, ALL(c[i])));
     return p;
 }
 
@@ -102,7 +103,8 @@ FN __m512d exp_split(__m512d x, __m512d *scale) {
     const __m512i bits = _mm512_castpd_si512(shifted);
     const __m512i entry = _mm512_castpd_si512(look_up(exp_table, bits));
     *scale = _mm512_castsi512_pd(_mm512_add_epi64(entry, _mm512_slli_epi64(bits, 48)));
-    return FMA(_mm512_mul_pd(r, r), POLYNOMIAL(r, exp_polynomial), r);
+    const __m512d square = _mm512_mul_pd(r, r);
+    return FMA(square, POLYNOMIAL(r, square, exp_polynomial), r);
 }
 FN __m512d exp_lanes(__m512d x) {
     __m512d scale;
@@ -196,14 +198,14 @@ FN __m512d log_split(__m512d x, __m512d *base) {
     return FMA(m, look_up(log_inverse, at), ALL(-1.0));
 }
 FN __m512d log_short_lanes(__m512d r, __m512d base) {
-    const __m512d q = POLYNOMIAL(r, log_short);
-    return _mm512_add_pd(base, FMA(_mm512_mul_pd(r, r), q, r));
+    const __m512d square = _mm512_mul_pd(r, r);
+    return _mm512_add_pd(base, FMA(square, POLYNOMIAL(r, square, log_short), r));
 }
 FN __m512d log_long_lanes(__m512d x) {
     __m512d base;
     const __m512d r = log_split(x, &base);
-    const __m512d q = POLYNOMIAL(r, log_long);
-    return _mm512_add_pd(base, FMA(_mm512_mul_pd(r, r), q, r));
+    const __m512d square = _mm512_mul_pd(r, r);
+    return _mm512_add_pd(base, FMA(square, POLYNOMIAL(r, square, log_long), r));
 }
 
 FN __m512d log_lanes(__m512d x) {
@@ -296,9 +298,11 @@ FN __m512d erf_lanes(__m512d a) {
     const __m512d shifted = _mm512_add_pd(moved, magic);
     const __m512d t = _mm512_sub_pd(moved, _mm512_sub_pd(shifted, magic));
     const __m512i at = _mm512_castpd_si512(shifted);
-    __m512d p = look_up(erf_rows[7], at);
-#pragma GCC unroll 8
-    for (int i = 6; i >= 0; i--) p = FMA(p, t, look_up(erf_rows[i], at));
+    const __m512d square = _mm512_mul_pd(t, t);
+    __m512d p = FMA(look_up(erf_rows[7], at), t, look_up(erf_rows[6], at));
+#pragma GCC unroll 3
+    for (int i = 4; i >= 0; i -= 2)
+        p = FMA(p, square, FMA(look_up(erf_rows[i + 1], at), t, look_up(erf_rows[i], at)));
     return _mm512_mul_pd(a, p);
 }
 // NOTE: erf of a number near the subnormal range, 0 apart, may be subnormal, where midpoints are elsewhere.
@@ -325,7 +329,7 @@ static const double sin_polynomial[] = {-0x1.55555555549cbp-3, 0x1.1111110fc0495
 // (-1)^k sin(r); k stands in the low bits of `shifted`.
 FN __m512d sin_lanes(__m512d r, __m512d shifted) {
     const __m512d z = _mm512_mul_pd(r, r);
-    const __m512d y = _mm512_mul_pd(r, FMA(z, POLYNOMIAL(z, sin_polynomial), ALL(1.0)));
+    const __m512d y = _mm512_mul_pd(r, FMA(z, POLYNOMIAL(z, _mm512_mul_pd(z, z), sin_polynomial), ALL(1.0)));
     const __m512i sign = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 63);
     return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(y), sign));
 }
