@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .opset import F32, ArityError, Dtype, Spec, lookup
+from .opset import F32, ArityError, Dtype, OpError, Spec, lookup
 from .tensors import Array, freeze
 
 
@@ -145,9 +145,17 @@ def argument_names(function: Callable[..., Any], count: int) -> tuple[str, ...]:
 
 
 def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any) -> Expression:
-    """The expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of them."""
-    recorder = Recorder(inputs, function.__name__, argument_names(function, len(inputs)))
-    result = function(recorder, *map(recorder.input, range(len(inputs))), **options)
+    """The expression of `function(ops, *inputs, **options)`, which returns one value or a tuple of them.
+
+    Raises the OpError of the operator that refuses, with the inputs of the function.
+    """
+    name, names = function.__name__, argument_names(function, len(inputs))
+    recorder = Recorder(inputs, name, names)
+    try:
+        result = function(recorder, *map(recorder.input, range(len(inputs))), **options)
+    except OpError as error:
+        found = {key: (dtype.name, shape) for key, (dtype, shape) in zip(names, inputs, strict=True)}
+        raise type(error)(f"{name}: {error}", **found) from error
     expression = recorder.expression
     expression.outputs = tuple(
         symbol.number for symbol in (result if isinstance(result, tuple) else (result,))

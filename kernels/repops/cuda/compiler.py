@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -12,7 +13,11 @@ from .sources import text_of
 
 # INVARIANT: every rounding is as written: no contraction, no flushing of subnormals, exact division and square root.
 ARITHMETIC = ("-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true")
-OPTIONS = ("-std=c++17", *ARITHMETIC, "-diag-suppress=177")  # 177: a shared function that this source does not use
+OPTIONS = (
+    "-std=c++17",
+    *ARITHMETIC,
+    "-diag-suppress=177",
+)  # 177: a shared function that this source does not use
 
 
 def _nvrtc() -> Any:
@@ -94,4 +99,5 @@ def _write(path: Path, code: bytes) -> None:
         new.write_bytes(hashlib.sha256(code).digest() + code)
         new.replace(path)
     except OSError:
-        new.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            new.unlink()

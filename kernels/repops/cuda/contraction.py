@@ -96,4 +96,6 @@ def tiled(
 
 def add_chunks(c: Contraction, chunks: int, target: Target) -> Launch:
     blocks = grid(c.out_elements, 256, target)
-    return launch("matmul.add_chunks", blocks, 256, [c.out_elements, chunks, c.partial if chunks else 0, c.out])
+    return launch(
+        "matmul.add_chunks", blocks, 256, [c.out_elements, chunks, c.partial if chunks else 0, c.out]
+    )

@@ -63,12 +63,12 @@ def reduce(call: Call, target: Target) -> Plan:
         kept, reduced = Axes((results,), (blocks,)), Axes((blocks,), (1,))
 
 
-def _shape_of(kernel: str, outer: int, n: int, width: int, blocks: int, target: Target) -> tuple[str, int, int]:
+def _shape_of(
+    kernel: str, outer: int, n: int, width: int, blocks: int, target: Target
+) -> tuple[str, int, int]:
     """The kernel, its blocks and threads."""
     if width == 1:
         return f"{kernel}_rows", grid(outer * blocks, THREADS // 32, target), THREADS
     if n <= LANES:
         return f"{kernel}_short_columns", grid(outer * width, THREADS, target), THREADS
     return f"{kernel}_columns", grid(outer * blocks * ceil_div(width, 32), 1, target), THREADS
-
-

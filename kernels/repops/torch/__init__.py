@@ -7,9 +7,9 @@
     rt.optim.AdamW(model.parameters())       torch.optim's
 
 The operators are registered with torch.library as `torch.ops.repops.<name>`: torch.compile, fake tensors and make_fx
-see them as opaque operators. Forward and backward are made of repops operators only, so gradients and trained parameters
-have the same bits for any number of threads, instruction set and machine. Operators are differentiable twice, what
-`functional` has once.
+see them as opaque operators. Forward and backward are made of repops operators only, so gradients and trained
+parameters have the same bits for any number of threads, instruction set and machine. Operators are differentiable
+twice, what `functional` has once.
 
 NOTE: where a tensor is used several times PyTorch itself adds up the gradients: elementwise, in a fixed order.
 

@@ -55,6 +55,10 @@ def _reduce(losses: Tensor, reduction: str, count: Tensor | None = None) -> Tens
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input [..., K] times weight [N, K], transposed, plus bias [N]: [..., N]."""
+    if not input.ndim or weight.ndim != 2 or input.shape[-1] != weight.shape[1]:
+        raise ShapeError(
+            "linear: weight does not fit input", input=tuple(input.shape), weight=tuple(weight.shape)
+        )
     o = _ops(input)
     rows = input.reshape(-1, input.shape[-1]).contiguous()
     y = o.mm(rows, o.permute(weight.contiguous(), dims=[1, 0]))
@@ -135,7 +139,9 @@ def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
 def cross_entropy(input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Logits [N, C] or [N, C, ...], targets i64 [N] or [N, ...]. Targets outside [0, C), too, count as ignored."""
     if input.ndim < 2 or target.shape != (input.shape[0], *input.shape[2:]):
-        raise ShapeError("cross_entropy: target does not fit input", input=input.shape, target=target.shape)
+        raise ShapeError(
+            "cross_entropy: target does not fit input", input=tuple(input.shape), target=tuple(target.shape)
+        )
     o, classes = _ops(input), input.shape[1]
     logits = input.movedim(1, -1).reshape(-1, classes).contiguous()
     flat = target.reshape(-1, 1).contiguous()
@@ -194,7 +200,7 @@ def _rows(name: str, x: Tensor, normalized_shape: Sequence[int]) -> Tensor:
     shape = tuple(normalized_shape)
     if not shape or tuple(x.shape[-len(shape) :]) != shape:
         raise ShapeError(
-            f"{name}: input does not end with normalized_shape", input=x.shape, normalized_shape=shape
+            f"{name}: input does not end with normalized_shape", input=tuple(x.shape), normalized_shape=shape
         )
     return x.reshape(*x.shape[: -len(shape)], math.prod(shape)).contiguous()
 
@@ -213,7 +219,7 @@ def group_norm(
     channels = input.shape[1] if input.ndim > 1 else 0
     if num_groups < 1 or not channels or channels % num_groups:
         raise ShapeError(
-            "group_norm: num_groups must divide the channels", input=input.shape, num_groups=num_groups
+            "group_norm: num_groups must divide the channels", input=tuple(input.shape), num_groups=num_groups
         )
     places = math.prod(input.shape[2:])
     shape = [num_groups, channels // num_groups * places]
@@ -239,7 +245,7 @@ def batch_norm(
 ) -> Tensor:
     """input [N, C, ...]; the others [C]. In training the running statistics, if given, are updated in place."""
     if input.ndim < 2:
-        raise ShapeError("batch_norm: input needs a dimension of channels", input=input.shape)
+        raise ShapeError("batch_norm: input needs a dimension of channels", input=tuple(input.shape))
     n, channels = input.shape[:2]
     x = input.reshape(n, channels, -1).contiguous()
     w, b = (_or_full(input, given, value, [channels, 1]) for given, value in ((weight, 1.0), (bias, 0.0)))
@@ -311,9 +317,9 @@ def scaled_dot_product_attention(
     if list(key.shape) != [*batch, keys, width] or list(value.shape[:-1]) != [*batch, keys]:
         raise ShapeError(
             "scaled_dot_product_attention: shapes do not fit",
-            query=query.shape,
-            key=key.shape,
-            value=value.shape,
+            query=tuple(query.shape),
+            key=tuple(key.shape),
+            value=tuple(value.shape),
         )
     if is_causal and attn_mask is not None:
         raise AttrError("scaled_dot_product_attention: attn_mask and is_causal exclude one another")
@@ -332,8 +338,8 @@ def scaled_dot_product_attention(
         if weights.shape != scores.shape:
             raise ShapeError(
                 "scaled_dot_product_attention: attn_mask does not broadcast to the scores",
-                attn_mask=attn_mask.shape,
-                scores=scores.shape,
+                attn_mask=tuple(attn_mask.shape),
+                scores=tuple(scores.shape),
             )
     return o.bmm(weights.reshape(count, length, keys), v).reshape(*batch, length, value.shape[-1])
 
@@ -355,7 +361,7 @@ def max_pool2d(
 def avg_pool2d(input: Tensor, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0) -> Tensor:
     """input [N, C, H, W]; the padding counts as zeros. A convolution of each channel with 1 / (R S)."""
     if input.ndim != 4:
-        raise ShapeError("avg_pool2d: input needs rank 4", input=input.shape)
+        raise ShapeError("avg_pool2d: input needs rank 4", input=tuple(input.shape))
     window = _pooling("avg_pool2d", kernel_size, stride, padding)
     kernel: Any = window.pop("kernel")
     o, channels = _ops(input), input.shape[1]
