@@ -33,14 +33,18 @@ DEVICE i64 larger(i64 a, i64 b) {
     return a >= b ? a : b;
 }
 
-// A divisor with what makes dividing by it cheap: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n) >> shift.
+// A divisor with what makes dividing by it cheap: for 0 <= n < 2^31, n / d = (high_product(n, magic) + n) >>
+// shift.
 struct Divisor {
     i64 d;
     u32 magic, shift;
 };
+static DEVICE_CALL i64 far_quotient(i64 n, i64 d) { // rare, and long: not to be inlined
+    return (i64)((u64)n / (u64)d);
+}
 DEVICE i64 quotient(i64 n, const Divisor &by) {
     if ((u64)(n | by.d) < (1ull << 31)) return (high_product((u32)n, by.magic) + (u32)n) >> by.shift;
-    return (i64)((u64)n / (u64)by.d);
+    return far_quotient(n, by.d);
 }
 
 // Dimensions and strides (in elements); row-major index -> offset.

@@ -1,4 +1,5 @@
-// conv2d and its gradients: the contraction of gemm.cuh, whose B is gathered from an image (no copy of it is made).
+// conv2d and its gradients: the contraction of gemm.cuh, whose B is gathered from an image (no copy of it is
+// made).
 //
 // Letters: G groups; C input channels and F filters of a group; (H, W) input, (Y, X) output, (R, S) kernel.
 //
@@ -7,12 +8,14 @@
 //     INPUT       dx[image, c, (h, w)]         w[f, c, (r, s)]       dy[image, f, (h + py - r dy) / sy, ...]
 //     WEIGHT      dw[f, (c, r, s)]             dy[image, f, (y, x)]  x[image, c, y sy - py + r dy, ...]
 //
-// All indices separate: B[k, n] stands at tap[k].at + column.at, and exists if tap[k].h + column.h and tap[k].w + column.w are
-// inside the plane. The taps of a chunk are worked out once, for all threads, in shared memory.
+// All indices separate: B[k, n] stands at tap[k].at + column.at, and exists if tap[k].h + column.h and
+// tap[k].w + column.w are inside the plane. The taps of a chunk are worked out once, for all threads, in
+// shared memory.
 //
-// INPUT with a stride: only the taps with (h + py - r dy) divisible by sy exist, and h modulo sy says which. So positions
-// are taken class by class: class (a, b) has the positions (a + i sy, b + j sx) and, of every filter, the taps r = first,
-// first + every, ... that exist for them. Chunks are still those of the full k = (f, r, s): a class has fewer terms in each.
+// INPUT with a stride: only the taps with (h + py - r dy) divisible by sy exist, and h modulo sy says which.
+// So positions are taken class by class: class (a, b) has the positions (a + i sy, b + j sx) and, of every
+// filter, the taps r = first, first + every, ... that exist for them. Chunks are still those of the full k =
+// (f, r, s): a class has fewer terms in each.
 
 #include "gemm.cuh"
 
@@ -20,12 +23,12 @@ enum Mode { FORWARD, INPUT, WEIGHT };
 
 struct Convolution {
     Grid grid;
-    i64 groups, c, f;                                // channels of one group
-    i64 in[2], out[2], kernel[2];                    // (H, W), (Y, X), (R, S)
+    i64 groups, c, f;             // channels of one group
+    i64 in[2], out[2], kernel[2]; // (H, W), (Y, X), (R, S)
     i64 stride[2], padding[2], dilation[2];
-    i64 images, k;                                   // k: of the full contraction
-    i64 classes[2];                                  // 1 x 1, except for INPUT
-    i64 every[2], turn[2];                           // INPUT: stride and dilation over their greatest common divisor
+    i64 images, k;         // k: of the full contraction
+    i64 classes[2];        // 1 x 1, except for INPUT
+    i64 every[2], turn[2]; // INPUT: stride and dilation over their greatest common divisor
     const float *a, *b;
 };
 
@@ -67,7 +70,8 @@ template <class T, int MODE, class I> struct Gather {
         place_column(min_i64(s.column + thread_index() % T::BN, columns() - 1));
     }
 
-    // The taps that exist for positions start + i stride, and the input position that the first of them meets for i = 0.
+    // The taps that exist for positions start + i stride, and the input position that the first of them meets
+    // for i = 0.
     DEVICE_MEMBER void find_taps(int axis) {
         const i64 stride = p.stride[axis], dilation = p.dilation[axis];
         const i64 reach = start[axis] + p.padding[axis];
@@ -213,10 +217,18 @@ template <class T, int MODE, class I> DEVICE void convolve(const Convolution &p)
 }
 
 #define CONVOLUTION(name, MODE)                                                                              \
-    KERNEL(name##_large, Convolution, Large::THREADS, 2) { convolve<Large, MODE, int>(p); }                  \
-    KERNEL(name##_medium, Convolution, Medium::THREADS, 3) { convolve<Medium, MODE, int>(p); }               \
-    KERNEL(name##_small, Convolution, Small::THREADS, 8) { convolve<Small, MODE, int>(p); }                  \
-    KERNEL(name##_far, Convolution, Small::THREADS, 8) { convolve<Small, MODE, i64>(p); }
+    KERNEL(name##_large, Convolution, Large::THREADS, 2) {                                                   \
+        convolve<Large, MODE, int>(p);                                                                       \
+    }                                                                                                        \
+    KERNEL(name##_medium, Convolution, Medium::THREADS, 3) {                                                 \
+        convolve<Medium, MODE, int>(p);                                                                      \
+    }                                                                                                        \
+    KERNEL(name##_small, Convolution, Small::THREADS, 8) {                                                   \
+        convolve<Small, MODE, int>(p);                                                                       \
+    }                                                                                                        \
+    KERNEL(name##_far, Convolution, Small::THREADS, 8) {                                                     \
+        convolve<Small, MODE, i64>(p);                                                                       \
+    }
 
 CONVOLUTION(conv2d, FORWARD)
 CONVOLUTION(conv2d_input_grad, INPUT)

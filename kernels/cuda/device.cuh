@@ -1,8 +1,8 @@
-// What a kernel may use of the machine, in a few words of our own, so that the tests can run the same sources on the host:
-// tests/kernels/cuda/emulation/device.h is the other implementation of this file.
+// What a kernel may use of the machine, in a few words of our own, so that the tests can run the same sources
+// on the host: tests/kernels/cuda/emulation/device.h is the other implementation of this file.
 //
-// A kernel takes ONE struct by value, whose members are all 8 bytes wide: the caller packs it as a list of 64-bit words.
-// Blocks and grids have one dimension; shared memory is one struct a kernel, at most 48 KB.
+// A kernel takes ONE struct by value, whose members are all 8 bytes wide: the caller packs it as a list of
+// 64-bit words. Blocks and grids have one dimension; shared memory is one struct a kernel, at most 48 KB.
 
 #ifndef REPOPS_DEVICE_CUH
 #define REPOPS_DEVICE_CUH
@@ -95,8 +95,8 @@ DEVICE i64 opaque(i64 x) {
     return x;
 }
 
-// Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. They are there for the copying thread after
-// copies_wait, for the others after a barrier that follows it.
+// Asynchronous copies from global to shared memory, of 4 or 16 aligned bytes. They are there for the copying
+// thread after copies_wait, for the others after a barrier that follows it.
 template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
     const u32 to = (u32)__cvta_generic_to_shared(shared);
     if constexpr (BYTES == 16)

@@ -1,19 +1,23 @@
-// The contraction behind every matrix product and convolution: a block computes one tile of C, chunk by chunk.
+// The contraction behind every matrix product and convolution: a block computes one tile of C, chunk by
+// chunk.
 //
 //     for each chunk of k (512 of them, or what is left):
-//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] come to shared memory, one slice ahead (cp.async)
-//             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in a thread's registers, k ascending, from -0
+//         for each slice of 16 k:      A [BM x 16] and B [16 x BN] come to shared memory, one slice ahead
+//         (cp.async)
+//             acc[i][j] = fma(a, b, acc[i][j])        TM x TN chains in a thread's registers, k ascending,
+//             from -0
 //         C = acc (first chunk)  or  C = C + acc      by the same thread, so C itself holds the running total
 //
-// With split-K each block takes a run of chunks and leaves every chunk's result in a workspace; `add_chunks` then adds
-// them in ascending order. Either way the order is that of docs/opset.md.
+// With split-K each block takes a run of chunks and leaves every chunk's result in a workspace; `add_chunks`
+// then adds them in ascending order. Either way the order is that of docs/opset.md.
 //
 // Where A and B come from is a Source (matmul.cu, conv.cu):
 //     MASKED, Table             can a single (k, column) be absent? what it keeps in shared memory
 //     begin(c)                  the first k of chunk c, which ends where the next begins
 //     prepare(table, begin, end)     called by all threads before the slices of a chunk
-//     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no trace
-//     start_of_c() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if there is no such column
+//     load(stage, table, begin, k, end)     copies a slice; from `end` on, a = -0 and b = +0, which leave no
+//     trace start_of_c() + m row_step() + column_place(n)      where C[m, n] stands; the last is negative if
+//     there is no such column
 
 #ifndef REPOPS_GEMM_CUH
 #define REPOPS_GEMM_CUH
@@ -25,8 +29,8 @@ constexpr int DEPTH = 16;          // k of a slice
 constexpr int A_PITCH = DEPTH + 4; // INVARIANT: 16 bytes of 8 rows, 80 bytes apart, share no bank
 constexpr u32 ALL = 0xFFFFFFFFu;
 
-// WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y + 8 i and
-// columns 4 x + 16 j + (0..3): then the reads of A and B in a warp are free of bank conflicts.
+// WARPS_M x WARPS_N warps of 8 x 4 lanes, each lane with TM x TN results. Lane (y, x) of a warp has rows y +
+// 8 i and columns 4 x + 16 j + (0..3): then the reads of A and B in a warp are free of bank conflicts.
 template <int WARPS_M, int WARPS_N_, int TM_, int TN_> struct Tile {
     static constexpr int TM = TM_, TN = TN_, WARPS_N = WARPS_N_, WARP_N = 4 * TN;
     static constexpr int BM = WARPS_M * 8 * TM, BN = WARPS_N * WARP_N, THREADS = WARPS_M * WARPS_N * WARP;
@@ -41,7 +45,8 @@ template <class T> struct alignas(16) Stage {
     u32 exists[DEPTH][T::BN / WARP]; // bit n: column n exists at this k (used if MASKED)
 };
 
-// How the work is shared out: block -> (tile of rows, tile of columns, split, batch), the first varying fastest.
+// How the work is shared out: block -> (tile of rows, tile of columns, split, batch), the first varying
+// fastest.
 struct Grid {
     i64 m, n; // of one batch
     i64 tiles_m, tiles_n, splits;
@@ -77,8 +82,8 @@ template <class T> DEVICE int own_column() {
 
 typedef Pack<float, 4> Four;
 
-// One k: acc += a column of A times a row of B. Bit j % 4 + 16 (j / 4) of `exists` says whether column j exists; an
-// absent term is skipped, which is what (-0, +0) amounts to.
+// One k: acc += a column of A times a row of B. Bit j % 4 + 16 (j / 4) of `exists` says whether column j
+// exists; an absent term is skipped, which is what (-0, +0) amounts to.
 template <class T, bool MASKED>
 DEVICE void multiply(const Four (&a)[T::TM], int k, const float *b_row, u32 exists,
                      float (&acc)[T::TM][T::TN]) {
@@ -104,7 +109,8 @@ template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, fl
             u32 exists[4];
 #pragma unroll
             for (int d = 0; d < 4; d++) exists[d] = s.exists[k + d][column / WARP];
-            if ((exists[0] & exists[1] & exists[2] & exists[3]) != ALL) { // the same for all lanes of the warp
+            if ((exists[0] & exists[1] & exists[2] & exists[3]) !=
+                ALL) { // the same for all lanes of the warp
 #pragma unroll
                 for (int d = 0; d < 4; d++)
                     multiply<T, true>(a, d, &s.b[k + d][column], exists[d] >> column % WARP, acc);
@@ -116,8 +122,8 @@ template <class T, bool MASKED> DEVICE void multiply_slice(const Stage<T> &s, fl
     }
 }
 
-// C = acc, or C = C + acc: by way of shared memory, one of the TM rows of each lane at a time, so that a thread has one
-// column of C and a warp neighbouring ones.
+// C = acc, or C = C + acc: by way of shared memory, one of the TM rows of each lane at a time, so that a
+// thread has one column of C and a warp neighbouring ones.
 template <class T> struct Rows {
     static constexpr int COUNT = T::BM / T::TM, PITCH = T::BN + 16; // 8 rows of each warp
     float at[COUNT][PITCH];
@@ -138,7 +144,8 @@ DEVICE void put(const Source &source, const Share &share, i64 m, float *out, boo
         sync_block(); // the rows before have been read
 #pragma unroll
         for (int j = 0; j < T::TN; j += 4)
-            *(Four *)&rows.at[y][own_column<T>() + 4 * j] = {acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+            *(Four *)&rows.at[y][own_column<T>() + 4 * j] = {acc[i][j], acc[i][j + 1], acc[i][j + 2],
+                                                             acc[i][j + 3]};
         sync_block();
 #pragma unroll 4
         for (int at = first; at < Rows<T>::COUNT; at += STEP) {
@@ -169,7 +176,8 @@ DEVICE void contract(const Grid &g, const Share &share, const Source &source,
             for (int j = 0; j < T::TN; j++) acc[i][j] = minus_zero();
         const i64 begin = source.begin(c), end = source.begin(c + 1);
         source.prepare(memory.table, begin, end);
-        for (i64 k = begin - DEPTH; k < end; k += DEPTH) { // the slice at k + DEPTH is loaded, that at k multiplied
+        for (i64 k = begin - DEPTH; k < end;
+             k += DEPTH) { // the slice at k + DEPTH is loaded, that at k multiplied
             const int now = (int)(k - begin) / DEPTH & 1;
             copies_wait();
             sync_block(); // the slice is there, and nobody reads the stage that is loaded next

@@ -1,4 +1,5 @@
-// Operators that only move elements: permute, expand, slice, cat, take; and those that make them from nothing.
+// Operators that only move elements: permute, expand, slice, cat, take; and those that make them from
+// nothing.
 
 #include "common.cuh"
 
@@ -19,7 +20,8 @@ template <class T> DEVICE void move(const Move &p) {
     const int last = (int)p.axes.rank - 1;
     const T *in = (const T *)p.in + p.offset;
     T *out = (T *)p.out;
-    bool wide = p.axes.stride[last] == 1 && p.axes.dim[last].d % V == 0 && aligned(in, 16) && aligned(out, 16);
+    bool wide =
+        p.axes.stride[last] == 1 && p.axes.dim[last].d % V == 0 && aligned(in, 16) && aligned(out, 16);
     for (int d = 0; d < last; d++) wide = wide && p.axes.stride[d] % V == 0;
     if (wide)
         for (i64 i = global_thread(); i < p.n / V; i += global_threads())
@@ -29,19 +31,25 @@ template <class T> DEVICE void move(const Move &p) {
         for (i64 i = global_thread(); i < p.n; i += global_threads()) out[i] = in[axes_offset(p.axes, i)];
 }
 
-KERNEL(move_1, Move, THREADS, 4) { move<u8>(p); }
-KERNEL(move_4, Move, THREADS, 4) { move<u32>(p); }
-KERNEL(move_8, Move, THREADS, 4) { move<u64>(p); }
+KERNEL(move_1, Move, THREADS, 4) {
+    move<u8>(p);
+}
+KERNEL(move_4, Move, THREADS, 4) {
+    move<u32>(p);
+}
+KERNEL(move_8, Move, THREADS, 4) {
+    move<u64>(p);
+}
 
-// The same where the input is contiguous along another dimension than the output, `line`: tiles of 32 x 32 are turned in
-// shared memory, so that both sides are read and written in runs.
+// The same where the input is contiguous along another dimension than the output, `line`: tiles of 32 x 32
+// are turned in shared memory, so that both sides are read and written in runs.
 struct Transposition {
-    i64 lines, columns;       // sizes of dimension `line` and of the last
-    i64 line_step;            // output elements from one line to the next
-    i64 column_step;          // input elements from one column to the next
-    i64 tiles;                // in all
-    Axes others;              // the remaining dimensions: offsets in the input
-    i64 other_out[MAX_RANK];  // and in the output
+    i64 lines, columns;      // sizes of dimension `line` and of the last
+    i64 line_step;           // output elements from one line to the next
+    i64 column_step;         // input elements from one column to the next
+    i64 tiles;               // in all
+    Axes others;             // the remaining dimensions: offsets in the input
+    i64 other_out[MAX_RANK]; // and in the output
     i64 offset;
     const void *in;
     void *out;
@@ -80,9 +88,15 @@ template <class T> DEVICE void transpose(const Transposition &p) {
     }
 }
 
-KERNEL(transpose_1, Transposition, THREADS, 4) { transpose<u8>(p); }
-KERNEL(transpose_4, Transposition, THREADS, 4) { transpose<u32>(p); }
-KERNEL(transpose_8, Transposition, THREADS, 4) { transpose<u64>(p); }
+KERNEL(transpose_1, Transposition, THREADS, 4) {
+    transpose<u8>(p);
+}
+KERNEL(transpose_4, Transposition, THREADS, 4) {
+    transpose<u32>(p);
+}
+KERNEL(transpose_8, Transposition, THREADS, 4) {
+    transpose<u64>(p);
+}
 
 // One input of cat: runs of `run` bytes, `pitch` bytes apart in the output.
 struct Part {
@@ -107,7 +121,8 @@ KERNEL(cat_part, Part, THREADS, 4) {
         copy_runs<u8>(p);
 }
 
-// ------------------------------------------------------------------------------------------------ rows by index
+// ------------------------------------------------------------------------------------------------ rows by
+// index
 
 // out[i, :] = x[index[i], :], or zeros where there is no such row.
 struct Take {
@@ -137,7 +152,8 @@ KERNEL(take, Take, THREADS, 4) {
         take_rows<u8>(p);
 }
 
-// ------------------------------------------------------------------------------------------ tensors from nothing
+// ------------------------------------------------------------------------------------------ tensors from
+// nothing
 
 struct Fill {
     i64 n;
@@ -148,15 +164,22 @@ struct Fill {
 template <class T> DEVICE void fill(const Fill &p) {
     for (i64 i = global_thread(); i < p.n; i += global_threads()) ((T *)p.out)[i] = (T)p.bits;
 }
-KERNEL(fill_1, Fill, THREADS, 4) { fill<u8>(p); }
-KERNEL(fill_4, Fill, THREADS, 4) { fill<u32>(p); }
-KERNEL(fill_8, Fill, THREADS, 4) { fill<u64>(p); }
+KERNEL(fill_1, Fill, THREADS, 4) {
+    fill<u8>(p);
+}
+KERNEL(fill_4, Fill, THREADS, 4) {
+    fill<u32>(p);
+}
+KERNEL(fill_8, Fill, THREADS, 4) {
+    fill<u64>(p);
+}
 
 KERNEL(arange, Fill, THREADS, 4) {
     for (i64 i = global_thread(); i < p.n; i += global_threads()) ((i64 *)p.out)[i] = i;
 }
 
-// Philox 4x32-10; docs/opset.md says which counter and key an element has. A thread makes the four words of a block.
+// Philox 4x32-10; docs/opset.md says which counter and key an element has. A thread makes the four words of a
+// block.
 struct Philox {
     i64 n;
     u64 site;
@@ -192,5 +215,9 @@ template <class T> DEVICE void philox(const Philox &p) {
             if (4 * block + i < p.n) put_random((T *)p.out + 4 * block + i, c[i]);
     }
 }
-KERNEL(philox_f32, Philox, THREADS, 4) { philox<float>(p); }
-KERNEL(philox_i64, Philox, THREADS, 4) { philox<i64>(p); }
+KERNEL(philox_f32, Philox, THREADS, 4) {
+    philox<float>(p);
+}
+KERNEL(philox_i64, Philox, THREADS, 4) {
+    philox<i64>(p);
+}

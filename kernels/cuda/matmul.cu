@@ -1,4 +1,5 @@
-// mm and bmm: tiles for matrices, other kernels for a single row or column; and the second half of every split-K.
+// mm and bmm: tiles for matrices, other kernels for a single row or column; and the second half of every
+// split-K.
 
 #include "gemm.cuh"
 
@@ -15,7 +16,8 @@ struct NoTable {};
 template <class T, bool WIDE> struct Matrices {
     static constexpr bool MASKED = false;
     typedef NoTable Table;
-    // Floats of a copy; copies that fetch one row of A's slice, or of B's; rows that all threads fetch at once.
+    // Floats of a copy; copies that fetch one row of A's slice, or of B's; rows that all threads fetch at
+    // once.
     static constexpr int V = WIDE ? 4 : 1, A_COPIES = DEPTH / V, B_COPIES = T::BN / V;
     static constexpr int A_ROWS = T::THREADS / A_COPIES, B_ROWS = T::THREADS / B_COPIES;
 
@@ -39,7 +41,8 @@ template <class T, bool WIDE> struct Matrices {
     DEVICE_MEMBER i64 row_step() const { return p.grid.n; }
     DEVICE_MEMBER i64 column_place(i64 c) const { return c < p.grid.n ? c : -1; }
 
-    // NOTE: rows and columns beyond the matrix are not fetched; what is multiplied in their place is not stored.
+    // NOTE: rows and columns beyond the matrix are not fetched; what is multiplied in their place is not
+    // stored.
     DEVICE_MEMBER void load(Stage<T> &stage, const Table &, i64, i64 k0, i64 end) const {
         const int t = thread_index(), ay = t / A_COPIES, ax = t % A_COPIES * V;
         const int by = t / B_COPIES, bx = t % B_COPIES * V;
@@ -80,11 +83,18 @@ template <class T> DEVICE void matmul(const Matmul &p) {
     }
 }
 
-KERNEL(matmul_large, Matmul, Large::THREADS, 2) { matmul<Large>(p); }
-KERNEL(matmul_medium, Matmul, Medium::THREADS, 3) { matmul<Medium>(p); }
-KERNEL(matmul_small, Matmul, Small::THREADS, 8) { matmul<Small>(p); }
+KERNEL(matmul_large, Matmul, Large::THREADS, 2) {
+    matmul<Large>(p);
+}
+KERNEL(matmul_medium, Matmul, Medium::THREADS, 3) {
+    matmul<Medium>(p);
+}
+KERNEL(matmul_small, Matmul, Small::THREADS, 8) {
+    matmul<Small>(p);
+}
 
-// ---------------------------------------------------------------------------------------- one row or one column
+// ---------------------------------------------------------------------------------------- one row or one
+// column
 
 // M = 1: a thread has one column and one chunk, a warp 32 neighbouring columns; B is read once.
 // N = 1: a lane has one row and one chunk; a warp reads 32 x 32 of A at a time and turns it in shared memory.
@@ -126,7 +136,8 @@ KERNEL(matrix_times_column, Vector, VECTOR_THREADS, 8) {
         sync_warp(); // the last tile has been read
 #pragma unroll 8
         for (int i = 0; i < WARP; i++) // NOTE: beyond the last row or k, what is read is not used
-            turned.a[warp][i][lane] = a[min_i64(m0 + i, p.other - 1) * p.length + min_i64(k0 + lane, end - 1)];
+            turned.a[warp][i][lane] =
+                a[min_i64(m0 + i, p.other - 1) * p.length + min_i64(k0 + lane, end - 1)];
         sync_warp();
         const int count = (int)min_i64(WARP, end - k0);
 #pragma unroll 8

@@ -5,8 +5,8 @@
 
 constexpr int THREADS = 256;
 
-// The output's dimensions with as many as possible merged, innermost last; a stride is 0 where an operand is broadcast.
-// INVARIANT: along the last dimension every stride is 0 or 1.
+// The output's dimensions with as many as possible merged, innermost last; a stride is 0 where an operand is
+// broadcast. INVARIANT: along the last dimension every stride is 0 or 1.
 struct Broadcast {
     i64 n;
     Axes axes; // its strides are those of the first operand
@@ -68,21 +68,24 @@ template <class Out, class A, class B, class C, class F> DEVICE void elementwise
 #pragma unroll 1
     for (i64 i = global_thread(); i < packs; i += global_threads()) apply<V, Out, A, B, C>(p, i * V, f);
 #pragma unroll 1
-    for (i64 i = packs * V + global_thread(); i < p.n; i += global_threads())
-        apply<1, Out, A, B, C>(p, i, f);
+    for (i64 i = packs * V + global_thread(); i < p.n; i += global_threads()) apply<1, Out, A, B, C>(p, i, f);
 }
 
 #define OPERATOR(name, Out, A, B, C, result)                                                                 \
     struct name##_of {                                                                                       \
         DEVICE_MEMBER Out operator()(A a, B b, C c) const { return result; }                                 \
     };                                                                                                       \
-    KERNEL(name, Broadcast, THREADS, 4) { elementwise<Out, A, B, C>(p, name##_of()); }
+    KERNEL(name, Broadcast, THREADS, 4) {                                                                    \
+        elementwise<Out, A, B, C>(p, name##_of());                                                           \
+    }
 // NOTE: called, not inlined four times over: they are long.
 #define ELEMENTARY(name)                                                                                     \
     struct name##_of {                                                                                       \
         DEVICE_CALL float operator()(float a, None, None) const { return name##_f32(a); }                    \
     };                                                                                                       \
-    KERNEL(map_##name##_f32, Broadcast, THREADS, 2) { elementwise<float, float, None, None>(p, name##_of()); }
+    KERNEL(map_##name##_f32, Broadcast, THREADS, 2) {                                                        \
+        elementwise<float, float, None, None>(p, name##_of());                                               \
+    }
 #define UNARY(name, Out, A, result) OPERATOR(name, Out, A, None, None, result)
 #define BINARY(name, Out, T, result) OPERATOR(name, Out, T, T, None, result)
 #define COMPARISON(name, operation)                                                                          \
@@ -118,7 +121,9 @@ ELEMENTARY(cos)
 struct pow_of {
     DEVICE_CALL float operator()(float a, float b, None) const { return pow_f32(a, b); }
 };
-KERNEL(map_pow_f32, Broadcast, THREADS, 2) { elementwise<float, float, float, None>(p, pow_of()); }
+KERNEL(map_pow_f32, Broadcast, THREADS, 2) {
+    elementwise<float, float, float, None>(p, pow_of());
+}
 
 BINARY(add_i64, i64, i64, (i64)((u64)a + (u64)b))
 BINARY(sub_i64, i64, i64, (i64)((u64)a - (u64)b))
@@ -132,7 +137,7 @@ COMPARISON(le, <=)
 COMPARISON(gt, >)
 COMPARISON(ge, >=)
 
-BINARY(logical_and_bool, u8, u8, a & b)
+BINARY(logical_and_bool, u8, u8, a &b)
 BINARY(logical_or_bool, u8, u8, a | b)
 UNARY(logical_not_bool, u8, u8, a ^ 1)
 

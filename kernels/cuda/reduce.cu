@@ -1,12 +1,13 @@
-// sum and amax in the order of docs/opset.md: blocks of 4096, 32 lanes in turn, folds 16, 8, 4, 2, 1. A launch does one level:
-// every block of every result. Several blocks a result are a row of the next level.
+// sum and amax in the order of docs/opset.md: blocks of 4096, 32 lanes in turn, folds 16, 8, 4, 2, 1. A
+// launch does one level: every block of every result. Several blocks a result are a row of the next level.
 
 #include "common.cuh"
 
 constexpr int BLOCK = 4096, LANES = 32, THREADS = 256, WARPS = THREADS / WARP;
 
-// x is [outer, n, width]: `kept` gives where an outer index stands, `reduced` where the n elements are; width neighbouring
-// results (1 if the innermost dimension is reduced). out[(outer * width + column) * blocks + block].
+// x is [outer, n, width]: `kept` gives where an outer index stands, `reduced` where the n elements are; width
+// neighbouring results (1 if the innermost dimension is reduced). out[(outer * width + column) * blocks +
+// block].
 struct Reduction {
     i64 outer, n, width, blocks;
     Axes kept, reduced;
@@ -56,8 +57,8 @@ template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {
     }
 }
 
-// 32 neighbouring results: warp w of the block has the lanes w, w + 8, w + 16, w + 24 of each, so that it reads 32
-// neighbours at once.
+// 32 neighbouring results: warp w of the block has the lanes w, w + 8, w + 16, w + 24 of each, so that it
+// reads 32 neighbours at once.
 template <class Op, class T> DEVICE void reduce_columns(const Reduction &p) {
     constexpr int MINE = LANES / WARPS;
     struct Lanes {
@@ -87,7 +88,8 @@ template <class Op, class T> DEVICE void reduce_columns(const Reduction &p) {
         for (int j = 0; j < MINE; j++) lanes.at[warp + j * WARPS][x] = acc[j];
         for (int half = LANES / 2; half; half /= 2) {
             sync_block();
-            for (int j = warp; j < half; j += WARPS) lanes.at[j][x] = Op::of(lanes.at[j][x], lanes.at[j + half][x]);
+            for (int j = warp; j < half; j += WARPS)
+                lanes.at[j][x] = Op::of(lanes.at[j][x], lanes.at[j + half][x]);
         }
         if (warp == 0 && column < p.width)
             ((T *)p.out)[(outer * p.width + column) * p.blocks + block] = lanes.at[0][x];
@@ -115,9 +117,15 @@ template <class Op, class T> DEVICE void reduce_short_columns(const Reduction &p
 }
 
 #define REDUCTION(name, Op, T)                                                                               \
-    KERNEL(name##_rows, Reduction, THREADS, 4) { reduce_rows<Op, T>(p); }                                    \
-    KERNEL(name##_columns, Reduction, THREADS, 4) { reduce_columns<Op, T>(p); }                              \
-    KERNEL(name##_short_columns, Reduction, THREADS, 2) { reduce_short_columns<Op, T>(p); }
+    KERNEL(name##_rows, Reduction, THREADS, 4) {                                                             \
+        reduce_rows<Op, T>(p);                                                                               \
+    }                                                                                                        \
+    KERNEL(name##_columns, Reduction, THREADS, 4) {                                                          \
+        reduce_columns<Op, T>(p);                                                                            \
+    }                                                                                                        \
+    KERNEL(name##_short_columns, Reduction, THREADS, 2) {                                                    \
+        reduce_short_columns<Op, T>(p);                                                                      \
+    }
 
 REDUCTION(sum_f32, Sum, float)
 REDUCTION(sum_i64, Sum, i64)

@@ -1,4 +1,5 @@
-// scatter_add: out = base, then out[index[p]] += src[p] for every position p, those of one row in ascending order.
+// scatter_add: out = base, then out[index[p]] += src[p] for every position p, those of one row in ascending
+// order.
 //
 //     1. a stable radix sort of the pairs (row, position) by row, 8 bits a pass: count, scan, place
 //     2. row_starts: where each row's positions begin in the sorted list
@@ -11,13 +12,14 @@
 constexpr int THREADS = 256, DIGITS = 256, DIGIT_BITS = 8;
 constexpr int SEGMENT = 1024; // positions that one warp counts and places
 
-// One pass: `keys` and `positions` sorted by the lower digits; null for the first, which takes position p as the p-th.
+// One pass: `keys` and `positions` sorted by the lower digits; null for the first, which takes position p as
+// the p-th.
 struct Pass {
     i64 count, rows, segments, shift;
-    const i64 *index;          // row of each position, which may be out of range: then it counts as row `rows`
-    const i64 *positions;      // in the order of the passes before; null for the first
-    u32 *counts;               // [digit][segment]: counted, then scanned in place
-    i64 *sorted;               // positions, in the order of this pass
+    const i64 *index;     // row of each position, which may be out of range: then it counts as row `rows`
+    const i64 *positions; // in the order of the passes before; null for the first
+    u32 *counts;          // [digit][segment]: counted, then scanned in place
+    i64 *sorted;          // positions, in the order of this pass
 };
 
 DEVICE i64 position_at(const Pass &p, i64 i) {
@@ -79,7 +81,8 @@ KERNEL(scatter_scan, Pass, 1024, 1) {
     }
 }
 
-// INVARIANT: a warp goes through its segment in ascending order, and lanes of one digit place in the order of lanes.
+// INVARIANT: a warp goes through its segment in ascending order, and lanes of one digit place in the order of
+// lanes.
 KERNEL(scatter_place, Pass, WARP, 16) {
     struct Places {
         u32 of[DIGITS];

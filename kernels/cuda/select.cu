@@ -1,4 +1,5 @@
-// Operators that choose by comparing: argmax and max_pool2d. Both use the total order of bits.h and keep the first.
+// Operators that choose by comparing: argmax and max_pool2d. Both use the total order of bits.h and keep the
+// first.
 
 #include "common.cuh"
 
@@ -58,10 +59,18 @@ template <class T, class Key> DEVICE void argmax_columns(const Arg &p) {
     }
 }
 
-KERNEL(argmax_f32_rows, Arg, THREADS, 4) { argmax_rows<float, int>(p); }
-KERNEL(argmax_i64_rows, Arg, THREADS, 4) { argmax_rows<i64, i64>(p); }
-KERNEL(argmax_f32_columns, Arg, THREADS, 4) { argmax_columns<float, int>(p); }
-KERNEL(argmax_i64_columns, Arg, THREADS, 4) { argmax_columns<i64, i64>(p); }
+KERNEL(argmax_f32_rows, Arg, THREADS, 4) {
+    argmax_rows<float, int>(p);
+}
+KERNEL(argmax_i64_rows, Arg, THREADS, 4) {
+    argmax_rows<i64, i64>(p);
+}
+KERNEL(argmax_f32_columns, Arg, THREADS, 4) {
+    argmax_columns<float, int>(p);
+}
+KERNEL(argmax_i64_columns, Arg, THREADS, 4) {
+    argmax_columns<i64, i64>(p);
+}
 
 // ----------------------------------------------------------------------------------------------- max_pool2d
 

@@ -1,7 +1,8 @@
-// The Merkle tree over a tensor's bytes, where the tensor lies: SHA-256 of leaves of 1024 bytes behind a tag byte, and of pairs
-// of nodes behind another. f32 data is hashed with every NaN canonical.
+// The Merkle tree over a tensor's bytes, where the tensor lies: SHA-256 of leaves of 1024 bytes behind a tag
+// byte, and of pairs of nodes behind another. f32 data is hashed with every NaN canonical.
 //
-// The tag shifts all data by one byte: word j of a message is the last byte of data word j - 1 and three bytes of data word j.
+// The tag shifts all data by one byte: word j of a message is the last byte of data word j - 1 and three
+// bytes of data word j.
 
 #include "common.cuh"
 
@@ -86,9 +87,11 @@ KERNEL(hash_leaves, Leaves, THREADS, 6) {
     SHARED(Fetched, fetched);
     const int lane = thread_index() % WARP, warp = thread_index() / WARP;
     const bool wide = aligned(p.data, 16), floats = p.floats != 0;
-    for (i64 first = (block_index() * WARPS + warp) * WARP; first < p.leaves; first += grid_blocks() * THREADS) {
+    for (i64 first = (block_index() * WARPS + warp) * WARP; first < p.leaves;
+         first += grid_blocks() * THREADS) {
         const i64 leaf = first + lane;
-        const int length = leaf < p.leaves ? 1 + (int)min_i64(LEAF, p.bytes - leaf * LEAF) : 0; // with the tag
+        const int length =
+            leaf < p.leaves ? 1 + (int)min_i64(LEAF, p.bytes - leaf * LEAF) : 0; // with the tag
         const int blocks = leaf < p.leaves ? (length + 9 + BLOCK - 1) / BLOCK : 0;
         const int most = from_lane(blocks, 0); // the first leaf of a warp is the longest
         Hash state = start();
@@ -125,8 +128,8 @@ KERNEL(hash_leaves, Leaves, THREADS, 6) {
 
 constexpr int LEVELS = 9;
 
-// `count` nodes of a height become those of the next `levels` heights; a block takes 512 of them as far up as that goes. Where
-// a right sibling is missing, it is the empty subtree of its height.
+// `count` nodes of a height become those of the next `levels` heights; a block takes 512 of them as far up as
+// that goes. Where a right sibling is missing, it is the empty subtree of its height.
 struct Nodes {
     i64 count, levels, tag;
     const Hash *in;
@@ -160,7 +163,8 @@ KERNEL(hash_nodes, Nodes, 256, 2) {
         const int width = 256 >> level; // nodes that this block makes
         const i64 above = (count + 1) / 2, index = block_index() * width + thread_index();
         if (thread_index() < width && index < above) {
-            const Hash left = in[2 * index], right = 2 * index + 1 < count ? in[2 * index + 1] : p.empty[level];
+            const Hash left = in[2 * index],
+                       right = 2 * index + 1 < count ? in[2 * index + 1] : p.empty[level];
             store(p.out[level] + index, parent((u32)p.tag, left, right));
         }
         sync_block();

@@ -44,8 +44,8 @@ def _kernel(call: Call) -> str:
     return f"{name}_{letters(call.inputs[0][0])}"
 
 
-@planner(*"add sub mul div neg maximum minimum sqrt rsqrt".split(), *ELEMENTARY)
-@planner(*"eq ne lt le gt ge logical_and logical_or logical_not where cast".split())
+@planner(*["add", "sub", "mul", "div", "neg", "maximum", "minimum", "sqrt", "rsqrt"], *ELEMENTARY)
+@planner(*["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "where", "cast"])
 def elementwise(call: Call, target: Target) -> Plan:
     shape = call.outputs[0][1]
     n = elements(shape)

@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 from repops.backends import Backend
 from repops.cuda.plan import Plan, Target
-from repops.cuda.sources import SOURCES, directories
 from repops.cuda.plans import plan_of
+from repops.cuda.sources import SOURCES, directories
 from repops.tensors import NUMPY_DTYPE, check
 
 HERE = Path(__file__).parent
 BUILD = Path(__file__).parents[4] / ".build" / "emulation"
-OPTIONS = "-std=c++17 -ffp-contract=off -fno-strict-aliasing -fPIC -w".split()
+OPTIONS = ["-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-w"]
 GUARD = 256  # bytes on either side of a buffer
 POISON, GUARD_BYTE = 0xFF, 0xA5
 TARGET = Target(multiprocessors=4)  # few, so that grids wrap and work is split at small sizes
@@ -72,7 +72,11 @@ def _compile(folder: Path, library: Path, options: list[str]) -> None:
 
 @cache
 def library() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(os.environ.get("REPOPS_EMULATION") or str(build()))
+    return load(os.environ.get("REPOPS_EMULATION") or build())
+
+
+def load(path: str | Path) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(path))
     loaded.emulate_launch.restype = ctypes.c_char_p
     loaded.emulate_launch.argtypes = [
         ctypes.c_void_p,
@@ -96,6 +100,10 @@ class Guarded:
         self.address = self._memory.ctypes.data + start
         self._start = start
 
+    def forbid_guards(self, forbidden: bool) -> None:
+        for start in (self.address - GUARD, self.address + self.size):
+            library().emulate_forbid(ctypes.c_void_p(start), ctypes.c_size_t(GUARD), int(forbidden))
+
     def check(self, context: object) -> None:
         before, after = self._memory[: self._start], self._memory[self._start + self.size :]
         assert (before == GUARD_BYTE).all(), f"{context}: wrote before a buffer"
@@ -103,9 +111,9 @@ class Guarded:
         assert self.data is None or self.view.tobytes() == self.data, f"{context}: wrote to an input"
 
 
-def run(plan: Plan, buffers: list[Guarded], order: int = 0) -> None:
+def run(plan: Plan, buffers: list[Guarded], order: int = 0, emulate: ctypes.CDLL | None = None) -> None:
     buffers = [*buffers, *[Guarded(size) for size in plan.workspaces]]
-    emulate = library()
+    emulate = emulate or library()
     for launch in plan.launches:
         name = launch.kernel.partition(".")[2]
         size = ctypes.c_int.in_dll(emulate, f"{name}_bytes").value
@@ -116,9 +124,14 @@ def run(plan: Plan, buffers: list[Guarded], order: int = 0) -> None:
         words = bytearray(launch.words)
         for at, ref in launch.refs:
             struct.pack_into("<Q", words, at, buffers[ref.buffer].address + ref.offset)
+        arguments = bytes(words)
+        for buffer in buffers:
+            buffer.forbid_guards(True)
         error = emulate.emulate_launch(
-            getattr(emulate, name), bytes(words), launch.threads, launch.blocks, order
+            getattr(emulate, name), arguments, launch.threads, launch.blocks, order
         )
+        for buffer in buffers:
+            buffer.forbid_guards(False)
         assert error is None, f"{launch.kernel}: {error.decode()}"
         for buffer in buffers:
             buffer.check(launch.kernel)

@@ -1,10 +1,12 @@
-// Runs the threads of emulated blocks (device.h). x86-64 only: fibers are switched by hand, a thousand times faster than
-// the C library would.
+// Runs the threads of emulated blocks (device.h). x86-64 only: fibers are switched by hand, a thousand times
+// faster than the C library would.
 
 #include "device.h"
-#include <cstdio>
 #include <cstdlib>
 #include <vector>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 Emulation emulation;
 
@@ -157,6 +159,18 @@ void emulated_copy_later(void *to, const void *from, int bytes) {
 void emulated_copies_wait() {
     for (const Copy &copy : fibers[emulation.thread].pending) memcpy(copy.to, copy.from, (size_t)copy.bytes);
     fibers[emulation.thread].pending.clear();
+}
+
+// With AddressSanitizer, forbidden memory may not even be read.
+extern "C" void emulate_forbid(const void *memory, size_t bytes, int forbidden) {
+#ifdef __SANITIZE_ADDRESS__
+    if (forbidden)
+        __asan_poison_memory_region(memory, bytes);
+    else
+        __asan_unpoison_memory_region(memory, bytes);
+#else
+    (void)memory, (void)bytes, (void)forbidden;
+#endif
 }
 
 // Order: bit 0 runs blocks from the last to the first, bit 1 the same for warps and lanes.

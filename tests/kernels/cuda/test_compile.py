@@ -1,0 +1,94 @@
+"""The sources compile without a GPU, for the architectures of interest, and the code rounds as it is told to."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+from repops.cuda import compiler
+from repops.cuda.sources import SOURCES, directories, text_of
+
+from .emulation import library, needs_gcc
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+KEPT = Path(__file__).parents[3] / ".build" / "cuda"
+FUSED = {"matmul", "conv"}  # sources whose arithmetic is fma
+
+
+def kernels_of(assembly):
+    """name -> its text."""
+    parts = re.split(r"\.entry (\w+)\(", assembly)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_source_is_listed():
+    assert {path.stem for path in directories()[0].glob("*.cu")} == set(SOURCES)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_compiles(source, architecture, monkeypatch):
+    monkeypatch.setenv("REPOPS_CACHE", str(KEPT))  # half a minute, once
+    assert compiler.machine_code(source, architecture)[:4] == b"\x7fELF"
+
+
+@needs_gcc
+@pytest.mark.parametrize("source", SOURCES)
+def test_assembly(source):
+    assembly = compiler.compile_text(text_of(source), source, "sm_80", "PTX").decode()
+    nothing_is_approximate_or_flushed(assembly)
+    structs_have_the_size_that_the_host_sees(assembly)
+    kernels = kernels_of(assembly)
+    if (
+        source not in FUSED
+    ):  # no product and sum are contracted: one rounding for two only where it is written
+        assert not re.search(r"fma\.rn\.f32|mad\S*f32", assembly)
+    if source == "pointwise":
+        for name in ("add", "sub", "mul", "div"):
+            assert f"{name}.rn.f32" in kernels[f"{name}_f32"]
+            assert "fma" not in kernels[f"{name}_f32"]
+    if source == "matmul":
+        assert "fma.rn.f32" in kernels["matmul_large"]
+        for wide in ("ld.shared.v4.f32", "cp.async.cg.shared.global"):
+            assert wide in kernels["matmul_large"]
+
+
+def nothing_is_approximate_or_flushed(assembly):
+    no = (r"\.ftz", r"\.approx", r"\.full\.", r"\bex2\.", r"\blg2\.", r"mma\.", r"\b(atom|red)\.\S*f(32|64)")
+    for forbidden in no:
+        assert not re.search(forbidden, assembly), forbidden
+    rounding = r"^\s*((?:add|sub|mul|div|sqrt|fma|mad)\.\S*f(?:32|64))\s"
+    for operation in re.findall(rounding, assembly, re.MULTILINE):
+        assert ".rn." in operation, operation
+
+
+def structs_have_the_size_that_the_host_sees(assembly):
+    """Plans pack what the emulation was checked with; the GPU's compiler must lay the structs out alike."""
+    for name, text in kernels_of(assembly).items():
+        (size,) = re.findall(rf"\.param \.align 8 \.b8 {name}_param_0\[(\d+)\]", text)
+        assert int(size) == ctypes.c_int.in_dll(library(), f"{name}_bytes").value, name
+
+
+def test_an_error_shows_the_log():
+    with pytest.raises(compiler.CompileError, match="nonsense"):
+        compiler.compile_text("nonsense nonsense;", "broken", "sm_80")
+
+
+def test_code_is_kept_and_checked(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPOPS_CACHE", str(tmp_path))
+    text = 'extern "C" __global__ void one(int *x) { *x = 1; }'
+    code = compiler.cached(text, "one", "sm_80")
+    (kept,) = tmp_path.iterdir()
+    monkeypatch.setattr(compiler, "compile_text", lambda *_: b"compiled anew")
+    assert compiler.cached(text, "one", "sm_80") == code
+    assert compiler.cached(text + "\n", "one", "sm_80") == b"compiled anew"
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert compiler.cached(text, "one", "sm_80") == b"compiled anew"
+    assert compiler.cached(text, "one", "sm_80") == b"compiled anew"  # and kept again
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("REPOPS_CACHE", str(tmp_path / "file" / "folder"))
+    text = 'extern "C" __global__ void one(int *x) { *x = 1; }'
+    assert compiler.cached(text, "one", "sm_80")[:4] == b"\x7fELF"
