@@ -26,6 +26,8 @@ GCC = ("gcc", "-fopenmp")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 OUTSIDE = recording.HERE / "outside.c"
 
+pytestmark = pytest.mark.timeout(900)  # the first build for another machine makes its C library
+
 
 @pytest.fixture(scope="module", autouse=True)
 def compiler_cache():
@@ -111,14 +113,12 @@ BUILDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("build", BUILDS)
 def test_other_options(build, calls, tmp_path):
     assert_same_bits(replay(recording.build(tmp_path, *BUILDS[build]), calls))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine", ["aarch64", "riscv64"])
 def test_other_processors(machine, calls, tmp_path):
     emulators = (shutil.which(f"qemu-{machine}"), shutil.which(f"qemu-{machine}-static"))
