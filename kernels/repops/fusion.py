@@ -209,8 +209,8 @@ class Plan:
         """(input, output): same elements, and none of the input is read after the output is written."""
         pairs = set()
         for o, target in enumerate(dict.fromkeys(self.expression.outputs)):
-            if not self._values[target].varies:
-                continue
+            if not self._values[target].varies and math.prod(self.domain) != 1:
+                continue  # one item for many elements
             written = next(at for at, done in enumerate(self._code) if done.result == target)
             later = {number for done in self._code[written + 1 :] for number in done.operands}
             spec = self.expression.spec(target)

@@ -56,8 +56,9 @@ class _Optimizer(torch.optim.Optimizer):
                 loss = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._step(parameter, parameter.grad.contiguous(), group)
+                grad = parameter.grad
+                if grad is not None:  # what is not dense is refused by name
+                    self._step(parameter, grad.contiguous() if grad.layout is torch.strided else grad, group)
         return loss
 
     def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
