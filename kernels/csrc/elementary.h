@@ -2,9 +2,10 @@
 // of C11 and CUDA C++: every path of every machine that does not know a faster way computes with these.
 //
 // A function evaluates in binary64 (`name_f64`, relative error below 2^-51) and rounds to binary32. That goes
-// wrong only where the true value is within the error of a midpoint of two floats. Where it is within SETTLE,
-// four times the error bound, the result comes from a table (hard_cases.h), which the exhaustive test made
-// and checks. So the binary64 value may differ between machines (fma or not), and the result may not.
+// wrong only where the true value is within the error of a midpoint of two floats. Where the binary64 value
+// is within SETTLE, twice that error, the result comes from a table (hard_cases.h) if the input is there: it
+// holds all inputs whose true value is that near. So the binary64 value may differ between machines (fma or
+// not), and the result may not.
 
 #ifndef REPOPS_ELEMENTARY_H
 #define REPOPS_ELEMENTARY_H
