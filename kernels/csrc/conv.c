@@ -1,272 +1,204 @@
-// conv2d and its two gradients: the contraction of gemm.h, whose B panels are gathered from an image.
+// conv2d and its two gradients: the contraction of gemm.h, whose B is an image.
 //
-// Letters: C input channels of a group, F filters of a group, (H, W) input, (Y, X) output, (R, S) kernel.
+// Letters: N images, G groups, C input channels of a group, F filters of a group, (H, W) input, (Y, X)
+// output, (R, S) kernel; s stride, p padding, d dilation.
 //
-//               C[m, n]               A[m, k]            B[k, n], n or k with the image
-//     forward   y[image, f, (y, x)]   w[f, (c, r, s)]    x[image, c, y sy - py + r dy, ...]
-//     input     dx[image, c, (h, w)]  w[f, c, (r, s)]    dy[image, f, (h + py - r dy) / sy, ...]
-//     weight    dw[f, (c, r, s)]      dy[image, f, y, x] x[image, c, y sy - py + r dy, ...]
+//               rows   columns     taps        A    B at (column, tap)
+//     forward   f      (n, y, x)   (c, r, s)   w    x[n, c, y s - p + r d, ...]
+//     input     c      (n, h, w)   (f, r, s)   w    dy[n, f, (h + p - r d) / s, ...]
+//     weight    f      (c, r, s)   (n, y, x)   dy   x[n, c, y s - p + r d, ...]
 //
-// The batch of the contraction is the groups. For the first two, n runs over (image, position), so that
-// weights are packed once for all images; for the last, k runs over (image, y, x).
+// The batch of the contraction is the groups.
 
 #include "gemm.h"
 
 typedef struct {
-    int64_t images, groups, c, f;     // c and f of one group
-    int64_t in[2], out[2], kernel[2]; // (H, W), (Y, X), (R, S)
+    int64_t n, g, c, f; // c and f of one group
+    int64_t h, w, y, x, r, s;
     int64_t stride[2], padding[2], dilation[2];
-    const float *image;  // what B is gathered from
-    const float *matrix; // what A is packed from
 } convolution;
 
 // Attributes are stride, padding, dilation, groups, each pair preceded by its count.
 static convolution convolution_of(const signature *sig, const tensor *x, const tensor *w, const tensor *y) {
     const int64_t *attr = attributes(sig);
-    convolution v = {.images = x->dim[0], .groups = attr[9]};
-    v.c = w->dim[1];
-    v.f = w->dim[0] / v.groups;
-    for (int axis = 0; axis < 2; axis++) {
-        v.in[axis] = x->dim[2 + axis];
-        v.out[axis] = y->dim[2 + axis];
-        v.kernel[axis] = w->dim[2 + axis];
-        v.stride[axis] = attr[1 + axis];
-        v.padding[axis] = attr[4 + axis];
-        v.dilation[axis] = attr[7 + axis];
-    }
-    return v;
+    return (convolution){
+        .n = x->dim[0],
+        .g = attr[9],
+        .c = w->dim[1],
+        .f = w->dim[0] / attr[9],
+        .h = x->dim[2],
+        .w = x->dim[3],
+        .y = y->dim[2],
+        .x = y->dim[3],
+        .r = w->dim[2],
+        .s = w->dim[3],
+        .stride = {attr[1], attr[2]},
+        .padding = {attr[4], attr[5]},
+        .dilation = {attr[7], attr[8]},
+    };
 }
 
-// out[i] = line[(first + i * step) / den] where that is an integer inside [0, size); elsewhere -0 and bit i
-// of the result is clear. INVARIANT: step or den is 1.
-static uint32_t gather(const float *line, int64_t size, int64_t first, int64_t step, int64_t den,
-                       int64_t count, float *out) {
-    uint32_t exists = 0;
-    if (step == 1 && den == 1) {
-        const int64_t low = min_i64(max_i64(-first, 0), count),
-                      high = max_i64(low, min_i64(size - first, count));
-        for (int64_t i = 0; i < low; i++) out[i] = -0.0f;
-        copy_floats(out + low, line + first + low, high - low);
-        for (int64_t i = high; i < count; i++) out[i] = -0.0f;
-        return (uint32_t)((UINT64_C(1) << high) - (UINT64_C(1) << low));
-    }
-    for (int64_t i = 0; i < count; i++) out[i] = -0.0f;
-    // The first i whose source is an integer >= 0, and that source; then every den-th i, step elements on.
-    const int64_t skip = first < 0 ? ceil_div(-first, step) : 0, at = first + skip * step;
-    int64_t i = skip + (at % den ? den - at % den : 0), source = ceil_div(at, den);
-    for (; i < count && source < size; i += den, source += step) {
-        out[i] = line[source];
-        exists |= UINT32_C(1) << i;
-    }
-    return exists;
-}
-
-// The panel of B for columns that are positions (row-major) in the planes of all images, and taps k =
-// (channel, r, s). Along each axis, tap t of position p reads (p * step + offset + t * turn) / den of a plane
-// `size`.
+// The lowest and the highest value of at(column) + at(tap).
 typedef struct {
-    int64_t high, wide;   // positions of an image
-    int64_t image_stride; // between two images of the operand
-    int64_t size[2], step[2], offset[2], turn[2], den[2], kernel[2];
-} taps;
+    int64_t low, high;
+} extent;
 
-static void pack_positions(const taps *t, const float *planes, int64_t column, int64_t columns, int64_t width,
-                           int64_t k0, int64_t k1, float *out, uint32_t *mask) {
-    const int64_t plane = t->size[0] * t->size[1], window = t->kernel[0] * t->kernel[1];
-    for (int64_t done = 0; done < columns;) { // a run of positions in one line of one image
-        const int64_t px = (column + done) % t->wide, line = (column + done) / t->wide, py = line % t->high;
-        const float *image = planes + line / t->high * t->image_stride;
-        const int64_t count = min_i64(t->wide - px, columns - done);
-        const uint32_t run = (uint32_t)(((UINT64_C(1) << count) - 1) << done);
-        int64_t channel = k0 / window, r = k0 / t->kernel[1] % t->kernel[0], s = k0 % t->kernel[1];
-        for (int64_t k = k0; k < k1; k++) {
-            float *to = out + (k - k0) * width + done;
-            const int64_t y = py * t->step[0] + t->offset[0] + r * t->turn[0];
-            if (y >= 0 && y < t->size[0] * t->den[0] && y % t->den[0] == 0) {
-                const float *from = image + channel * plane + y / t->den[0] * t->size[1];
-                const int64_t first = px * t->step[1] + t->offset[1] + s * t->turn[1];
-                const uint32_t exists = gather(from, t->size[1], first, t->step[1], t->den[1], count, to);
-                mask[k - k0] &= ~run | exists << done;
-            } else {
-                for (int64_t i = 0; i < count; i++) to[i] = -0.0f;
-                mask[k - k0] &= ~run;
-            }
-            if (++s == t->kernel[1]) {
-                s = 0;
-                if (++r == t->kernel[0]) r = 0, channel++;
-            }
+static extent extent_of(const gemm *g, const linear *column, const linear *tap) {
+    extent e = {column->start + tap->start, column->start + tap->start};
+    for (int i = 0; i < LOOPS; i++) {
+        const int64_t ends[2] = {(g->columns.size[i] - 1) * column->stride[i],
+                                 (g->taps.size[i] - 1) * tap->stride[i]};
+        for (int j = 0; j < 2; j++) {
+            e.low += min_i64(ends[j], 0);
+            e.high += max_i64(ends[j], 0);
         }
-        done += count;
     }
+    return e;
 }
 
-// -------------------------------------------------------------------------------------------------- forward
-
-// A: filter rows are contiguous in k.
-static void forward_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height,
-                           int64_t k0, int64_t k1, float *out) {
-    const convolution *v = g->operands;
-    const float *w = v->matrix + (batch * v->f + row) * g->k;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = k0; k < k1; k++) out[(k - k0) * height + i] = w[i * g->k + k];
+// NOTE: unsigned, because far from the image (gemm.h) it wraps around.
+static int64_t place(int64_t y, int64_t wide, int64_t x) {
+    return (int64_t)((uint64_t)y * (uint64_t)wide + (uint64_t)x);
 }
 
-static void forward_pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width,
-                           int64_t k0, int64_t k1, float *out, uint32_t *mask) {
-    const convolution *v = g->operands;
-    taps t = {.high = v->out[0], .wide = v->out[1], .image_stride = v->groups * v->c * v->in[0] * v->in[1]};
-    for (int axis = 0; axis < 2; axis++) {
-        t.size[axis] = v->in[axis];
-        t.kernel[axis] = v->kernel[axis];
-        t.step[axis] = v->stride[axis];
-        t.offset[axis] = -v->padding[axis];
-        t.turn[axis] = v->dilation[axis];
-        t.den[axis] = 1;
+// B[column, tap] is row y(column) + y(tap), column x(column) + x(tap) of a plane; b_column and b_tap come
+// with the place of the plane.
+static int run(gemm *g, int64_t high, int64_t wide, call c) {
+    g->high = high, g->wide = wide;
+    g->b_column.start = place(g->y_column.start, wide, g->x_column.start);
+    for (int i = 0; i < LOOPS; i++) {
+        g->b_column.stride[i] += place(g->y_column.stride[i], wide, g->x_column.stride[i]);
+        g->b_tap.stride[i] += place(g->y_tap.stride[i], wide, g->x_tap.stride[i]);
     }
-    pack_positions(&t, v->image + batch * v->c * v->in[0] * v->in[1], column, columns, width, k0, k1, out,
-                   mask);
+    const extent y = extent_of(g, &g->y_column, &g->y_tap), x = extent_of(g, &g->x_column, &g->x_tap);
+    g->image = y.low < 0 || y.high >= high || x.low < 0 || x.high >= wide;
+    g->far = (double)max_i64(-y.low, y.high) * (double)wide > 0x1p61;
+    return gemm_run(g, c.threads, c.isa);
 }
 
 OPERATOR(conv2d) {
-    convolution v = convolution_of(sig, input(sig, 0), input(sig, 1), output(sig, 0));
-    v.image = data[0];
-    v.matrix = data[1];
-    const int64_t plane = v.out[0] * v.out[1];
-    gemm g = {.batch = v.groups,
-              .m = v.f,
-              .n = v.images * plane,
-              .plane = plane,
-              .image_stride = v.groups * v.f * plane,
-              .batch_stride = v.f * plane,
-              .k = v.c * v.kernel[0] * v.kernel[1],
-              .c = data[2],
-              .pack_a = forward_pack_a,
-              .pack_b = forward_pack_b,
-              .has_padding = 1,
-              .operands = &v};
-    return gemm_run(&g, threads, (enum isa)isa);
+    const convolution v = convolution_of(sig, input(sig, 0), input(sig, 1), output(sig, 0));
+    const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
+    gemm g = {
+        .batch = v.g,
+        .rows = v.f,
+        .columns = {{v.n, v.y, v.x}},
+        .taps = {{v.c, v.r, v.s}},
+        .a = data[1],
+        .a_batch = v.f * v.c * window,
+        .a_row = v.c * window,
+        .a_tap = {0, {window, v.s, 1}},
+        .number = {0, {window, v.s, 1}},
+        .b = data[0],
+        .b_batch = v.c * in,
+        .b_column = {0, {v.g * v.c * in, 0, 0}},
+        .b_tap = {0, {in, 0, 0}},
+        .b_size = v.n * v.g * v.c * in,
+        .y_column = {-v.padding[0], {0, v.stride[0], 0}},
+        .x_column = {-v.padding[1], {0, 0, v.stride[1]}},
+        .y_tap = {0, {0, v.dilation[0], 0}},
+        .x_tap = {0, {0, 0, v.dilation[1]}},
+        .c = data[2],
+        .c_batch = v.f * out,
+        .c_row = out,
+        .c_column = {0, {v.g * v.f * out, v.x, 1}},
+    };
+    return run(&g, v.h, v.w, CALL);
+}
+
+OPERATOR(conv2d_weight_grad) {
+    const convolution v = convolution_of(sig, input(sig, 1), output(sig, 0), input(sig, 0));
+    const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
+    gemm g = {
+        .batch = v.g,
+        .rows = v.f,
+        .columns = {{v.c, v.r, v.s}},
+        .taps = {{v.n, v.y, v.x}},
+        .a = data[0],
+        .a_batch = v.f * out,
+        .a_row = out,
+        .a_tap = {0, {v.g * v.f * out, v.x, 1}},
+        .number = {0, {out, v.x, 1}},
+        .b = data[1],
+        .b_batch = v.c * in,
+        .b_column = {0, {in, 0, 0}},
+        .b_tap = {0, {v.g * v.c * in, 0, 0}},
+        .b_size = v.n * v.g * v.c * in,
+        .y_column = {-v.padding[0], {0, v.dilation[0], 0}},
+        .x_column = {-v.padding[1], {0, 0, v.dilation[1]}},
+        .y_tap = {0, {0, v.stride[0], 0}},
+        .x_tap = {0, {0, 0, v.stride[1]}},
+        .c = data[2],
+        .c_batch = v.f * v.c * window,
+        .c_row = v.c * window,
+        .c_column = {0, {window, v.s, 1}},
+    };
+    return run(&g, v.h, v.w, CALL);
 }
 
 // ------------------------------------------------------------------------------------------- input gradient
 
-// A: [c, (f, r, s)] of weights stored [f, c, (r, s)].
-static void input_grad_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height,
-                              int64_t k0, int64_t k1, float *out) {
-    const convolution *v = g->operands;
-    const int64_t window = v->kernel[0] * v->kernel[1];
-    const float *w = v->matrix + batch * v->f * v->c * window;
-    for (int64_t k = k0; k < k1; k++)
-        for (int64_t i = 0; i < rows; i++)
-            out[(k - k0) * height + i] = w[(k / window * v->c + row + i) * window + k % window];
+// Along one axis, the positions phase, phase + stride, ... of the input, and the taps that exist for them,
+// first, first + step, ...: tap i of position j reads output (j + start) - i * turn.
+typedef struct {
+    int64_t phase, positions, taps, first, step, start, turn;
+} class;
+
+static class class_of(int64_t phase, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                      int64_t dilation) {
+    int64_t first = 0, step = 1;
+    while (first < kernel && (phase + padding - first * dilation) % stride) first++;
+    while (step < kernel && step * dilation % stride) step++;
+    return (class){
+        .phase = phase,
+        .positions = ceil_div(size - phase, stride),
+        .taps = first < kernel ? (kernel - 1 - first) / step + 1 : 0,
+        .first = first,
+        .step = step,
+        .start = (phase + padding - first * dilation) / stride,
+        .turn = step * dilation / stride,
+    };
 }
 
-static void input_grad_pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width,
-                              int64_t k0, int64_t k1, float *out, uint32_t *mask) {
-    const convolution *v = g->operands;
-    taps t = {.high = v->in[0], .wide = v->in[1], .image_stride = v->groups * v->f * v->out[0] * v->out[1]};
-    for (int axis = 0; axis < 2; axis++) {
-        t.size[axis] = v->out[axis];
-        t.kernel[axis] = v->kernel[axis];
-        t.step[axis] = 1;
-        t.offset[axis] = v->padding[axis];
-        t.turn[axis] = -v->dilation[axis];
-        t.den[axis] = v->stride[axis];
-    }
-    pack_positions(&t, v->image + batch * v->f * v->out[0] * v->out[1], column, columns, width, k0, k1, out,
-                   mask);
+// With a stride, an input position is read by a part of the taps only, the same for all positions that lie a
+// multiple of the stride apart.
+static int input_grad_of(const convolution *v, const class *y, const class *x, call c) {
+    const int64_t window = v->r * v->s, in = v->h * v->w, out = v->y * v->x;
+    gemm g = {
+        .batch = v->g,
+        .rows = v->c,
+        .columns = {{v->n, y->positions, x->positions}},
+        .taps = {{v->f, y->taps, x->taps}},
+        .a = c.data[1],
+        .a_batch = v->f * v->c * window,
+        .a_row = window,
+        .a_tap = {y->first * v->s + x->first, {v->c * window, y->step * v->s, x->step}},
+        .number = {y->first * v->s + x->first, {window, y->step * v->s, x->step}},
+        .b = c.data[0],
+        .b_batch = v->f * out,
+        .b_column = {0, {v->g * v->f * out, 0, 0}},
+        .b_tap = {0, {out, 0, 0}},
+        .b_size = v->n * v->g * v->f * out,
+        .y_column = {y->start, {0, 1, 0}},
+        .x_column = {x->start, {0, 0, 1}},
+        .y_tap = {0, {0, -y->turn, 0}},
+        .x_tap = {0, {0, 0, -x->turn}},
+        .c = c.data[2],
+        .c_batch = v->c * in,
+        .c_row = in,
+        .c_column = {y->phase * v->w + x->phase, {v->g * v->c * in, v->stride[0] * v->w, v->stride[1]}},
+    };
+    return run(&g, v->y, v->x, c);
 }
 
 OPERATOR(conv2d_input_grad) {
-    convolution v = convolution_of(sig, output(sig, 0), input(sig, 1), input(sig, 0));
-    v.image = data[0];
-    v.matrix = data[1];
-    const int64_t plane = v.in[0] * v.in[1];
-    gemm g = {.batch = v.groups,
-              .m = v.c,
-              .n = v.images * plane,
-              .plane = plane,
-              .image_stride = v.groups * v.c * plane,
-              .batch_stride = v.c * plane,
-              .k = v.f * v.kernel[0] * v.kernel[1],
-              .c = data[2],
-              .pack_a = input_grad_pack_a,
-              .pack_b = input_grad_pack_b,
-              .has_padding = 1,
-              .operands = &v};
-    return gemm_run(&g, threads, (enum isa)isa);
-}
-
-// ------------------------------------------------------------------------------------------ weight gradient
-
-// A: [f, (image, y, x)] of a gradient stored [image, (group, f), (y, x)].
-static void weight_grad_pack_a(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height,
-                               int64_t k0, int64_t k1, float *out) {
-    const convolution *v = g->operands;
-    const int64_t plane = v->out[0] * v->out[1];
-    for (int64_t k = k0; k < k1;) { // a run of positions in one image
-        const int64_t count = min_i64(plane - k % plane, k1 - k);
-        for (int64_t i = 0; i < rows; i++) {
-            const int64_t filter = batch * v->f + row + i;
-            const float *from = v->matrix + (k / plane * v->groups * v->f + filter) * plane + k % plane;
-            for (int64_t j = 0; j < count; j++) out[(k - k0 + j) * height + i] = from[j];
+    const convolution v = convolution_of(sig, output(sig, 0), input(sig, 1), input(sig, 0));
+    int failed = 0;
+    for (int64_t i = 0; i < min_i64(v.stride[0], v.h); i++)
+        for (int64_t j = 0; j < min_i64(v.stride[1], v.w); j++) {
+            const class y = class_of(i, v.h, v.r, v.stride[0], v.padding[0], v.dilation[0]);
+            const class x = class_of(j, v.w, v.s, v.stride[1], v.padding[1], v.dilation[1]);
+            failed |= input_grad_of(&v, &y, &x, CALL);
         }
-        k += count;
-    }
-}
-
-static void weight_grad_pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width,
-                               int64_t k0, int64_t k1, float *out, uint32_t *mask) {
-    const convolution *v = g->operands;
-    const int64_t plane = v->out[0] * v->out[1], window = v->kernel[0] * v->kernel[1];
-    int64_t start[MAX_COLUMNS], down[MAX_COLUMNS],
-        right[MAX_COLUMNS]; // of column (c, r, s): its plane, r dy, s dx
-    for (int64_t j = 0; j < columns; j++) {
-        const int64_t c = (column + j) / window, tap = (column + j) % window;
-        start[j] = (batch * v->c + c) * v->in[0] * v->in[1];
-        down[j] = tap / v->kernel[1] * v->dilation[0] - v->padding[0];
-        right[j] = tap % v->kernel[1] * v->dilation[1] - v->padding[1];
-    }
-    const int64_t image_size = v->groups * v->c * v->in[0] * v->in[1], step = v->stride[1];
-
-    for (int64_t k = k0; k < k1;) { // a run of positions in one line of one image
-        const int64_t image = k / plane, py = k % plane / v->out[1], px = k % v->out[1];
-        const int64_t count = min_i64(v->out[1] - px, k1 - k);
-        for (int64_t j = 0; j < columns; j++) {
-            const int64_t h = py * v->stride[0] + down[j], w = px * step + right[j];
-            // Positions low <= i < high of the run read inside the line.
-            int64_t low = w < 0 ? ceil_div(-w, step) : 0,
-                    high = v->in[1] > w ? ceil_div(v->in[1] - w, step) : 0;
-            if (h < 0 || h >= v->in[0]) high = 0;
-            high = min_i64(high, count);
-            low = min_i64(low, high);
-            const int64_t from = image * image_size + start[j] + h * v->in[1] + w;
-            float *to = out + (k - k0) * width + j;
-            for (int64_t i = 0; i < count; i++) {
-                if (i >= low && i < high) continue;
-                to[i * width] = -0.0f;
-                mask[k - k0 + i] &= ~(UINT32_C(1) << j);
-            }
-            for (int64_t i = low; i < high; i++) to[i * width] = v->image[from + i * step];
-        }
-        k += count;
-    }
-}
-
-OPERATOR(conv2d_weight_grad) {
-    convolution v = convolution_of(sig, input(sig, 1), output(sig, 0), input(sig, 0));
-    v.image = data[1];
-    v.matrix = data[0];
-    const int64_t columns = v.c * v.kernel[0] * v.kernel[1];
-    gemm g = {.batch = v.groups,
-              .m = v.f,
-              .n = columns,
-              .plane = columns,
-              .batch_stride = v.f * columns,
-              .k = v.images * v.out[0] * v.out[1],
-              .c = data[2],
-              .pack_a = weight_grad_pack_a,
-              .pack_b = weight_grad_pack_b,
-              .has_padding = 1,
-              .operands = &v};
-    return gemm_run(&g, threads, (enum isa)isa);
+    return failed;
 }

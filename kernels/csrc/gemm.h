@@ -1,8 +1,10 @@
 // One contraction for matrix products and convolutions: C[m, n] = sum over k of A[m, k] * B[k, n].
 //
 // Order (docs/opset.md): k ascending in chunks of 512; in a chunk a chain of fma from -0; chunk totals are
-// added in ascending order. The operands are fetched by `pack_a` and `pack_b`, so a convolution never writes
-// its patches out.
+// added in ascending order.
+//
+// A convolution is one too: where its operands lie is linear in the nested loops that columns and taps are,
+// so its patches are never written out. What it adds are taps that do not exist.
 
 #ifndef REPOPS_GEMM_H
 #define REPOPS_GEMM_H
@@ -11,36 +13,41 @@
 #include <string.h>
 
 #define CHUNK 512
-#define MAX_COLUMNS 32 // columns of a panel, at most: one bit each in a mask
+#define LOOPS 3
 
-typedef struct gemm gemm;
+// Nested loops, the last one fastest, counted through by one index.
+typedef struct {
+    int64_t size[LOOPS];
+} loops;
 
-struct gemm {
-    int64_t batch, m, n, k;
+// start + i[0] * stride[0] + i[1] * stride[1] + i[2] * stride[2] for the counters i of some loops.
+typedef struct {
+    int64_t start, stride[LOOPS];
+} linear;
 
-    // C[m, n] of a batch is at c + batch * batch_stride + (n / plane) * image_stride + m * plane + n % plane:
-    // for a convolution the columns are the positions of all images, so that one packing of the weights
-    // serves them all.
+typedef struct {
+    int64_t batch, rows;
+    loops columns, taps;
+
+    // A[m, k] is a[m * a_row + a_tap(k)], B[k, n] is b[b_column(n) + b_tap(k)], C[m, n] is
+    // c[m * c_row + c_column(n)]; each in its part for the batch.
+    const float *a, *b;
     float *c;
-    int64_t plane, image_stride, batch_stride;
+    int64_t a_batch, b_batch, c_batch;
+    int64_t a_row, c_row;
+    linear a_tap, b_tap, b_column, c_column;
 
-    // Fill a panel of A: out[(k - k0) * height + i] = A[row + i, k], for i < rows and k0 <= k < k1.
-    void (*pack_a)(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height, int64_t k0,
-                   int64_t k1, float *out);
-    // Fill a panel of B: out[(k - k0) * width + j] = B[k, column + j], for j < columns. mask[k - k0] comes
-    // with a bit set for each column; clear the bit where the tap does not exist, and write -0 there.
-    void (*pack_b)(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width, int64_t k0,
-                   int64_t k1, float *out, uint32_t *mask);
-    int has_padding; // pack_b may clear mask bits
-    const void *operands;
-};
+    // A tap's number in the order, ascending. Taps that exist for no column may be left out.
+    linear number;
 
-// Copy a few floats: in line, where a call of memcpy would cost more than the copy.
-static inline void copy_floats(float *restrict to, const float *restrict from, int64_t count) {
-    int64_t i = 0;
-    for (; i + 8 <= count; i += 8) memcpy(to + i, from + i, 8 * sizeof(float));
-    for (; i < count; i++) to[i] = from[i];
-}
+    // With an image, tap k of column n exists if 0 <= y(n) + y(k) < high and 0 <= x(n) + x(k) < wide. Else it
+    // may lie anywhere, even outside b, which has `b_size` elements.
+    // INVARIANT: y_tap and x_tap do not depend on the outermost loop, x_tap not on the middle one.
+    // `far` if what lies outside is so far off that its place in b does not fit 64 bits.
+    int image, far;
+    int64_t high, wide, b_size;
+    linear y_tap, x_tap, y_column, x_column;
+} gemm;
 
 // Returns 1 if there is no memory.
 int gemm_run(const gemm *g, int threads, enum isa isa);

@@ -1,38 +1,38 @@
 // mm and bmm: the contraction of gemm.h over plain row-major operands.
 
 #include "gemm.h"
+#include "vector.h"
 
-typedef struct {
-    const float *a, *b;
-} matrices;
-
-static void pack_a(const gemm *g, int64_t batch, int64_t row, int64_t rows, int64_t height, int64_t k0,
-                   int64_t k1, float *out) {
-    const float *a = ((const matrices *)g->operands)->a + (batch * g->m + row) * g->k;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = k0; k < k1; k++) out[(k - k0) * height + i] = a[i * g->k + k];
-}
-
-static void pack_b(const gemm *g, int64_t batch, int64_t column, int64_t columns, int64_t width, int64_t k0,
-                   int64_t k1, float *out, uint32_t *mask) {
-    (void)mask;
-    const float *b = ((const matrices *)g->operands)->b + batch * g->k * g->n + column;
-    for (int64_t k = k0; k < k1; k++) copy_floats(out + (k - k0) * width, b + k * g->n, columns);
-}
+#define FEW 16 // columns, of which a panel would hold mostly none
 
 static int product_of(call c, int64_t batch) {
     const tensor *a = input(c.sig, 0), *b = input(c.sig, 1);
-    matrices operands = {c.data[0], c.data[1]};
-    gemm g = {.batch = batch,
-              .m = a->dim[a->rank - 2],
-              .n = b->dim[b->rank - 1],
-              .k = a->dim[a->rank - 1],
-              .c = c.data[2],
-              .plane = b->dim[b->rank - 1],
-              .batch_stride = a->dim[a->rank - 2] * b->dim[b->rank - 1],
-              .pack_a = pack_a,
-              .pack_b = pack_b,
-              .operands = &operands};
+    const int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1];
+    const int turn = m > n && n <= FEW; // C transposed is B transposed times A transposed
+    if (m == 1 || n == 1) {
+        vector_product(c.data[turn], c.data[!turn], turn, batch, k, turn ? m : n, c.data[2], c.threads,
+                       c.isa);
+        return 0;
+    }
+    const gemm g = {
+        .batch = batch,
+        .rows = turn ? n : m,
+        .columns = {{1, 1, turn ? m : n}},
+        .taps = {{1, 1, k}},
+        .number = {0, {0, 0, 1}},
+        .a = c.data[turn],
+        .a_batch = turn ? k * n : m * k,
+        .a_row = turn ? 1 : k,
+        .a_tap = {0, {0, 0, turn ? n : 1}},
+        .b = c.data[!turn],
+        .b_batch = turn ? m * k : k * n,
+        .b_column = {0, {0, 0, turn ? k : 1}},
+        .b_tap = {0, {0, 0, turn ? 1 : n}},
+        .c = c.data[2],
+        .c_batch = m * n,
+        .c_row = turn ? 1 : n,
+        .c_column = {0, {0, 0, turn ? n : 1}},
+    };
     return gemm_run(&g, c.threads, c.isa);
 }
 

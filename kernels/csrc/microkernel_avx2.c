@@ -1,0 +1,111 @@
+// The AVX2 micro-kernel: 6 x 16, 12 accumulators.
+
+#include "microkernel.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define HEIGHT 6
+#define WIDTH 16
+#define LANES 8 // of a vector
+#define INLINE TARGET_AVX2 static inline __attribute__((always_inline))
+
+// All ones in the lanes whose bit is set.
+INLINE __m256 lanes_of(uint32_t bits) {
+    const __m256i select = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_castsi256_ps(
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), select), select));
+}
+
+// Whether there is a mask is a constant where this is called.
+INLINE void block(int64_t depth, const float *a, const float *b, const uint32_t *mask, float *acc,
+                  int64_t stride) {
+    __m256 sum[HEIGHT][2];
+#pragma GCC unroll 6
+    for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
+    for (int64_t k = 0; k < depth; k++, a += HEIGHT, b += WIDTH) {
+        const __m256 column[2] = {_mm256_load_ps(b), _mm256_load_ps(b + LANES)};
+        const uint32_t bits = mask ? mask[k] : 0;
+        const __m256 exists[2] = {lanes_of(bits), lanes_of(bits >> LANES)};
+#pragma GCC unroll 6
+        for (int i = 0; i < HEIGHT; i++) {
+            const __m256 row = _mm256_broadcast_ss(a + i);
+#pragma GCC unroll 2
+            for (int v = 0; v < 2; v++) {
+                const __m256 next = _mm256_fmadd_ps(row, column[v], sum[i][v]);
+                sum[i][v] = mask ? _mm256_blendv_ps(sum[i][v], next, exists[v]) : next;
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < HEIGHT; i++) {
+        _mm256_storeu_ps(acc + i * stride, sum[i][0]);
+        _mm256_storeu_ps(acc + i * stride + LANES, sum[i][1]);
+    }
+}
+
+TARGET_AVX2 static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b,
+                                 const uint32_t *mask, float *acc, int64_t stride) {
+    (void)rows, (void)columns;
+    if (mask)
+        block(depth, a, b, mask, acc, stride);
+    else
+        block(depth, a, b, 0, acc, stride);
+}
+
+// Two vectors that may overlap, rather than a loop of varying length.
+TARGET_AVX2 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
+                             const int64_t *step, int64_t steps, float *to, int64_t width) {
+    const int64_t wide = lanes - LANES, narrow = lanes - LANES / 2;
+    for (int64_t k = 0; k < steps; k++, to += width) {
+        const float *in = from + (first + step[k]);
+        if (apart == 1 && wide >= 0) {
+            _mm256_storeu_ps(to, _mm256_loadu_ps(in));
+            _mm256_storeu_ps(to + wide, _mm256_loadu_ps(in + wide));
+        } else if (apart == 1 && narrow >= 0) {
+            _mm_storeu_ps(to, _mm_loadu_ps(in));
+            _mm_storeu_ps(to + narrow, _mm_loadu_ps(in + narrow));
+        } else {
+            for (int64_t i = 0; i < lanes; i++) to[i] = in[i * apart];
+        }
+    }
+}
+
+// In blocks of 4 x 4.
+TARGET_AVX2 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
+                                  const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    int64_t i = 0;
+    for (; i + 4 <= lanes && apart == 1; i += 4) {
+        const float *row[4];
+        for (int j = 0; j < 4; j++) row[j] = from + (first + lane[i + j]);
+        int64_t k = 0;
+        for (; k + 4 <= steps; k += 4) {
+            __m128 r0 = _mm_loadu_ps(row[0] + k), r1 = _mm_loadu_ps(row[1] + k);
+            __m128 r2 = _mm_loadu_ps(row[2] + k), r3 = _mm_loadu_ps(row[3] + k);
+            _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+            float *out = to + k * width + i;
+            _mm_storeu_ps(out, r0);
+            _mm_storeu_ps(out + width, r1);
+            _mm_storeu_ps(out + 2 * width, r2);
+            _mm_storeu_ps(out + 3 * width, r3);
+        }
+        for (; k < steps; k++)
+            for (int j = 0; j < 4; j++) to[k * width + i + j] = row[j][k];
+    }
+    for (; i < lanes; i++)
+        for (int64_t k = 0; k < steps; k++) to[k * width + i] = from[first + k * apart + lane[i]];
+}
+
+TARGET_AVX2 static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns,
+                              int64_t apart, float *c, int64_t row) {
+    for (int64_t i = 0; i < rows; i++, acc += stride, c += row) {
+        int64_t j = 0;
+        for (; j + LANES <= columns && apart == 1; j += LANES) {
+            const __m256 old = add ? _mm256_loadu_ps(c + j) : _mm256_set1_ps(-0.0f);
+            _mm256_storeu_ps(c + j, _mm256_add_ps(old, _mm256_loadu_ps(acc + j)));
+        }
+        for (; j < columns; j++) c[j * apart] = (add ? c[j * apart] : -0.0f) + acc[j];
+    }
+}
+
+const microkernel avx2_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+#endif

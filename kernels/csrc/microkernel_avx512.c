@@ -1,0 +1,198 @@
+// The AVX-512 micro-kernel: 12 x 32, 24 accumulators.
+
+#include "microkernel.h"
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define HEIGHT 12
+#define WIDTH 32
+#define LANES 16 // of a vector
+#define INLINE TARGET_AVX512 static inline __attribute__((always_inline))
+
+// The bits of vector v. NOTE: a load of 16 bits goes straight to a mask register, a shift does not.
+INLINE __mmask16 half(const uint32_t *mask, int v) {
+    uint16_t bits;
+    memcpy(&bits, (const char *)mask + 2 * v, sizeof bits);
+    return bits;
+}
+
+// `height` rows and `vectors` vectors of columns. Both, and whether there is a mask, are constants where
+// this is called, so that the accumulators are registers.
+INLINE void block(int height, int vectors, int64_t depth, const float *a, const float *b,
+                  const uint32_t *mask, float *acc, int64_t stride) {
+    __m512 sum[HEIGHT][2];
+#pragma GCC unroll 12
+    for (int i = 0; i < height; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) sum[i][v] = _mm512_set1_ps(-0.0f);
+    for (int64_t k = 0; k < depth; k++, a += HEIGHT, b += WIDTH) {
+        __m512 column[2];
+        __mmask16 exists[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            column[v] = _mm512_load_ps(b + v * LANES);
+            exists[v] = mask ? half(mask + k, v) : 0;
+        }
+#pragma GCC unroll 12
+        for (int i = 0; i < height; i++) {
+            const __m512 row = _mm512_set1_ps(a[i]);
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++)
+                sum[i][v] = mask ? _mm512_mask3_fmadd_ps(row, column[v], sum[i][v], exists[v])
+                                 : _mm512_fmadd_ps(row, column[v], sum[i][v]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < height; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) _mm512_storeu_ps(acc + i * stride + v * LANES, sum[i][v]);
+}
+
+INLINE void blocks(int64_t rows, int vectors, int64_t depth, const float *a, const float *b,
+                   const uint32_t *mask, float *acc, int64_t stride) {
+    if (rows > 8)
+        block(12, vectors, depth, a, b, mask, acc, stride);
+    else if (rows > 4)
+        block(8, vectors, depth, a, b, mask, acc, stride);
+    else
+        block(4, vectors, depth, a, b, mask, acc, stride);
+}
+
+TARGET_AVX512 static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a,
+                                   const float *b, const uint32_t *mask, float *acc, int64_t stride) {
+    if (columns > LANES) {
+        if (mask)
+            blocks(rows, 2, depth, a, b, mask, acc, stride);
+        else
+            blocks(rows, 2, depth, a, b, 0, acc, stride);
+    } else if (mask)
+        blocks(rows, 1, depth, a, b, mask, acc, stride);
+    else
+        blocks(rows, 1, depth, a, b, 0, acc, stride);
+}
+
+// The first n bits.
+INLINE __mmask16 low_bits(int64_t n) {
+    return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xFFFF);
+}
+
+// The first n of 16 elements, n > 0. Reads no others.
+INLINE __m512 gather(const float *from, int64_t n, int64_t apart) {
+    if (apart == 1) return _mm512_maskz_loadu_ps(low_bits(n), from);
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512 low = _mm512_maskz_loadu_ps(low_bits(2 * n - 1), from);
+    const __m512 high = _mm512_maskz_loadu_ps(low_bits(max_i64(2 * n - 1 - LANES, 0)), from + LANES);
+    return _mm512_permutex2var_ps(low, even, high);
+}
+
+INLINE void copy_apart(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
+                       int64_t steps, float *to, int64_t width) {
+    for (int64_t i = 0; i < lanes; i += LANES) {
+        const int64_t n = min_i64(LANES, lanes - i), start = first + i * apart;
+        for (int64_t k = 0; k < steps; k++)
+            _mm512_mask_storeu_ps(to + k * width + i, low_bits(n),
+                                  gather(from + (start + step[k]), n, apart));
+    }
+}
+
+TARGET_AVX512 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
+                               const int64_t *step, int64_t steps, float *to, int64_t width) {
+    if (apart == 1)
+        copy_apart(from, first, lanes, 1, step, steps, to, width);
+    else
+        copy_apart(from, first, lanes, 2, step, steps, to, width);
+}
+
+// The four columns of such a quarter, in place.
+INLINE void transpose_quarter(__m512 r[4]) {
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));
+    const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1]));
+    const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
+    const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
+    r[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+    r[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+    r[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+    r[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+}
+
+// Quarter q of x, x, y, y.
+INLINE __m512 quarter_pair(__m512 x, __m512 y, int q) {
+    return q == 0   ? _mm512_shuffle_f32x4(x, y, 0x00)
+           : q == 1 ? _mm512_shuffle_f32x4(x, y, 0x55)
+           : q == 2 ? _mm512_shuffle_f32x4(x, y, 0xAA)
+                    : _mm512_shuffle_f32x4(x, y, 0xFF);
+}
+
+// Up to 16 lanes and 16 steps.
+INLINE void transpose_part(const float *from, int64_t first, int64_t steps, int64_t apart,
+                           const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    __m512 row[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        row[i] = i < lanes ? gather(from + (first + lane[i]), steps, apart) : _mm512_setzero_ps();
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        __m512 r[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            const __m512 low = quarter_pair(row[j], row[4 + j], q),
+                         high = quarter_pair(row[8 + j], row[12 + j], q);
+            r[j] = _mm512_shuffle_f32x4(low, high, 0x88);
+        }
+        transpose_quarter(r);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            if (4 * q + k < steps) _mm512_mask_storeu_ps(to + (4 * q + k) * width, low_bits(lanes), r[k]);
+    }
+}
+
+INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int64_t apart,
+                            const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    for (int64_t i = 0; i < lanes; i += LANES)
+        for (int64_t k = 0; k < steps; k += LANES) {
+            const int64_t at = first + k * apart, m = min_i64(LANES, lanes - i),
+                          n = min_i64(LANES, steps - k);
+            if (m == LANES && n == LANES) // nothing to decide where both are constants
+                transpose_part(from, at, LANES, apart, lane + i, LANES, to + k * width + i, width);
+            else
+                transpose_part(from, at, n, apart, lane + i, m, to + k * width + i, width);
+        }
+}
+
+TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
+                                    const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    if (apart == 1)
+        transpose_apart(from, first, steps, 1, lane, lanes, to, width);
+    else
+        transpose_apart(from, first, steps, 2, lane, lanes, to, width);
+}
+
+INLINE void add_to(float *c, __mmask16 kept, int add, __m512 value) {
+    if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(kept, c), value);
+    _mm512_mask_storeu_ps(c, kept, value);
+}
+
+TARGET_AVX512 static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns,
+                                int64_t apart, float *c, int64_t row) {
+    const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    for (int64_t j = 0; j < columns; j += LANES) {
+        const int64_t n = min_i64(LANES, columns - j);
+        for (int64_t i = 0; i < rows; i++) {
+            const __m512 sum = _mm512_maskz_loadu_ps(low_bits(n), acc + i * stride + j);
+            float *to = c + (i * row + j * apart);
+            if (apart == 1) {
+                add_to(to, low_bits(n), add, sum);
+            } else {
+                add_to(to, 0x5555 & low_bits(2 * n), add, _mm512_permutexvar_ps(low, sum));
+                if (n > 8)
+                    add_to(to + LANES, 0x5555 & low_bits(2 * n - LANES), add,
+                           _mm512_permutexvar_ps(high, sum));
+            }
+        }
+    }
+}
+
+const microkernel avx512_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+#endif

@@ -1,0 +1,49 @@
+// The portable micro-kernel: plain C, one fmaf at a time.
+
+#include "microkernel.h"
+#include <math.h>
+
+#define HEIGHT 4
+#define WIDTH 8
+
+static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b,
+                     const uint32_t *mask, float *acc, int64_t stride) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) acc[i * stride + j] = -0.0f;
+    for (int64_t k = 0; k < depth; k++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < columns; j++) {
+                float *sum = &acc[i * stride + j];
+                // NOTE: fmaf of the C library is correctly rounded, with or without the instruction.
+                if (!mask || mask[k] >> j & 1) *sum = fmaf(a[k * HEIGHT + i], b[k * WIDTH + j], *sum);
+            }
+}
+
+static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
+                 int64_t steps, float *to, int64_t width) {
+    for (int64_t k = 0; k < steps; k++)
+        for (int64_t i = 0; i < lanes; i++) to[k * width + i] = from[first + i * apart + step[k]];
+}
+
+static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart, const int64_t *lane,
+                      int64_t lanes, float *to, int64_t width) {
+    for (int64_t k = 0; k < steps; k++)
+        for (int64_t i = 0; i < lanes; i++) to[k * width + i] = from[first + k * apart + lane[i]];
+}
+
+static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
+                  float *c, int64_t row) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            float *to = &c[i * row + j * apart];
+            *to = (add ? *to : -0.0f) + acc[i * stride + j];
+        }
+}
+
+static const microkernel portable_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+
+#if defined(__x86_64__)
+const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &avx2_kernel, &avx512_kernel};
+#else
+const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &portable_kernel, &portable_kernel};
+#endif

@@ -1,0 +1,32 @@
+// Gathering the elements of a panel.
+
+#ifndef REPOPS_PACK_H
+#define REPOPS_PACK_H
+
+#include "microkernel.h"
+
+// How many offsets, from the first on, lie `apart` from one to the next.
+static inline int64_t run_of(const int64_t *offset, int64_t count, int64_t apart) {
+    int64_t n = 1;
+    while (n < count && offset[n] - offset[n - 1] == apart) n++;
+    return n;
+}
+
+// The distance at which offsets with this stride form runs: the micro-kernels know 1 and 2. With any other
+// stride there will be no runs at 1.
+static inline int64_t apart(int64_t stride) {
+    return stride == 2 ? 2 : 1;
+}
+
+// Lane i of step k is data[lane[i] + step[k]].
+typedef struct {
+    const float *data;
+    int64_t lanes, steps;
+    const int64_t *lane, *step;
+    int64_t lane_apart, step_apart;
+} gathered;
+
+// to[k * width + i] = lane i of step k
+void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width);
+
+#endif

@@ -1,0 +1,85 @@
+// A block of columns is summed at a time, in the order of gemm.h. The rows of a transposed matrix are turned
+// a few taps at a time, so that columns can be vectors there too.
+
+#include "vector.h"
+#include "gemm.h"
+#include "microkernel.h"
+#include <math.h>
+
+#define BLOCK 1024 // columns
+#define TURNED 64  // columns that are turned together
+#define DEPTH 64   // taps that are
+
+typedef struct {
+    const float *vector, *matrix;
+    int transposed;
+    int64_t k, n, block, blocks;
+    float *c;
+    enum isa isa;
+} product_plan;
+
+// sum[j] = chain of fma(vector[k], matrix[k * stride + j], .) from sum[j]. Four links at a time, to spare
+// loads and stores.
+BODY chain_body(const float *vector, const float *matrix, int64_t stride, int64_t count, int64_t columns,
+                float *restrict sum) {
+    int64_t k = 0;
+    for (; k + 4 <= count; k += 4) {
+        const float *row = matrix + k * stride, *v = vector + k;
+        for (int64_t j = 0; j < columns; j++) {
+            float s = fmaf(v[0], row[j], sum[j]);
+            s = fmaf(v[1], row[stride + j], s);
+            s = fmaf(v[2], row[2 * stride + j], s);
+            sum[j] = fmaf(v[3], row[3 * stride + j], s);
+        }
+    }
+    for (; k < count; k++)
+        for (int64_t j = 0; j < columns; j++) sum[j] = fmaf(vector[k], matrix[k * stride + j], sum[j]);
+}
+VARIANTS(chain,
+         (const float *vector, const float *matrix, int64_t stride, int64_t count, int64_t columns,
+          float *restrict sum),
+         (vector, matrix, stride, count, columns, sum))
+
+// The same for rows of a transposed matrix, `stride` long, of which there are at most TURNED.
+static void chain_turned(const float *vector, const float *matrix, int64_t stride, int64_t count,
+                         int64_t rows, float *sum, enum isa isa) {
+    _Alignas(64) float turned[DEPTH * TURNED];
+    int64_t lane[TURNED];
+    for (int64_t i = 0; i < rows; i++) lane[i] = i * stride;
+    for (int64_t k = 0; k < count; k += DEPTH) {
+        const int64_t depth = min_i64(DEPTH, count - k);
+        microkernels[isa]->transpose(matrix, k, depth, 1, lane, rows, turned, TURNED);
+        chain[isa](vector + k, turned, TURNED, depth, rows, sum);
+    }
+}
+
+static void range(void *context, int64_t begin, int64_t end) {
+    const product_plan *p = context;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t batch = i / p->blocks, first = i % p->blocks * p->block;
+        const int64_t columns = min_i64(p->block, p->n - first);
+        const float *vector = p->vector + batch * p->k, *matrix = p->matrix + batch * p->k * p->n;
+        float *c = p->c + batch * p->n + first;
+        int64_t k = 0;
+        do { // once even if there are no taps
+            const int64_t count = min_i64(CHUNK, p->k - k);
+            float sum[BLOCK];
+            for (int64_t j = 0; j < columns; j++) sum[j] = -0.0f;
+            if (p->transposed)
+                chain_turned(vector + k, matrix + first * p->k + k, p->k, count, columns, sum, p->isa);
+            else
+                chain[p->isa](vector + k, matrix + k * p->n + first, p->n, count, columns, sum);
+            for (int64_t j = 0; j < columns; j++) c[j] = k == 0 ? sum[j] : c[j] + sum[j];
+            k += count;
+        } while (k < p->k);
+    }
+}
+
+void vector_product(const float *vector, const float *matrix, int transposed, int64_t batch, int64_t k,
+                    int64_t n, float *c, int threads, enum isa isa) {
+    product_plan p = {vector, matrix, transposed, k, n, .c = c, .isa = isa};
+    p.block = transposed ? TURNED : min_i64(BLOCK, ceil_div(n, TURNED * threads) * TURNED);
+    if (batch * n == 0) return;
+    p.blocks = ceil_div(n, p.block);
+    parallel(threads, batch * p.blocks, max_i64(1, 100000 / (p.block * max_i64(k, 1))), range, &p);
+}
