@@ -1,0 +1,178 @@
+"""Does this GPU give the bits of the C kernels? Digests, larger calls, trees of hashes, and a captured graph.
+
+An executor is applied to numpy arrays; `on_gpu` makes one of the cuda backend. So the tests can run all but the graph
+with kernels emulated on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from repops import cpu, selftest
+from repops.backends import Backend, backend
+from repops.calls import random_call
+from repops.opset import OPS
+from repops.tensors import Array, canonical
+
+from tests.kernels.cuda.calls import every_call, normal
+
+Call = tuple[str, list[Array], dict[str, Any]]
+
+
+class Differs(Exception):
+    """Two executors that must agree do not. The message names the first call where they part."""
+
+
+def on_gpu() -> Backend:
+    """The cuda backend between numpy arrays."""
+    import torch
+
+    execute = backend("cuda").execute
+
+    def run(name: str, inputs: list[Array], attrs: Any) -> list[Array]:
+        outputs = execute(name, [torch.from_numpy(array.copy()).cuda() for array in inputs], attrs)
+        return [output.cpu().numpy() for output in outputs]
+
+    return Backend("cuda", run)
+
+
+def same_digests(executor: Backend) -> int:
+    """The self-test of every operator, in the order of the table."""
+    for op in OPS:
+        want, got = selftest.digest(backend("cpu"), op.name), selftest.digest(executor, op.name)
+        if got != want:
+            raise Differs(
+                f"self-test of {op.name} (id {op.id}): {got[:16]} on {executor.name}, {want[:16]} on cpu"
+            )
+    return len(OPS)
+
+
+def large_calls() -> Iterator[Call]:
+    """Sizes that fill a GPU: every multiprocessor, and every tile."""
+    for m, k, n in (
+        (1024, 1024, 1024),
+        (2048, 768, 3072),
+        (511, 3072, 769),
+        (4096, 64, 4096),
+        (64, 50000, 64),
+    ):
+        yield "mm", [normal(m, k, seed=1), normal(k, n, seed=2)], {}
+    yield "mm", [normal(1, 4096, seed=1), normal(4096, 50257, seed=2)], {}
+    yield "mm", [normal(50257, 768, seed=1), normal(768, 1, seed=2)], {}
+    yield "bmm", [normal(96, 128, 64, seed=1), normal(96, 64, 128, seed=2)], {}
+    window = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    strided = {**window, "stride": (2, 2)}
+    x, w = normal(8, 64, 56, 56, seed=1), normal(128, 64, 3, 3, seed=2)
+    y = normal(8, 128, 28, 28, seed=3)
+    yield "conv2d", [x, w], window
+    yield "conv2d", [x, w], strided
+    yield "conv2d_input_grad", [y, w], {**strided, "input_hw": (56, 56)}
+    yield "conv2d_weight_grad", [y, x], {**strided, "kernel_hw": (3, 3)}
+    big = normal(4096, 8191, seed=4)
+    for dims in ((0,), (1,), (0, 1)):
+        yield "sum", [big], {"dims": dims, "keepdim": 0}
+    yield "permute", [big], {"dims": (1, 0)}
+    yield "exp", [big], {}
+    rows = np.random.default_rng(5).integers(0, 50257, 65536)
+    yield "scatter_add", [normal(50257, 256, seed=6), rows, normal(65536, 256, seed=7)], {}
+
+
+def random_calls(seeds: int) -> Iterator[Call]:
+    for op in OPS:
+        for seed in range(9000, 9000 + seeds):
+            yield op.name, *random_call(op.name, seed, "long")
+
+
+def same_results(executor: Backend, calls: Iterable[Call]) -> int:
+    """Compare with the C kernels, call by call."""
+    count = 0
+    for name, inputs, attrs in calls:
+        got, want = executor.execute(name, inputs, attrs), cpu.execute(name, inputs, attrs)
+        for index, (a, b) in enumerate(zip(got, want, strict=True)):
+            where = _first_difference(canonical(a), canonical(b))
+            if where is not None:
+                shapes = [array.shape for array in inputs]
+                raise Differs(
+                    f"{name} of {shapes} with {attrs}: output {index}, element {where}: "
+                    f"{a.flat[where]!r} on {executor.name}, {b.flat[where]!r} on cpu"
+                )
+        count += 1
+    return count
+
+
+def _first_difference(a: Array, b: Array) -> int | None:
+    bits = {4: np.uint32, 8: np.uint64, 1: np.uint8}[a.itemsize]
+    differing = np.flatnonzero(a.reshape(-1).view(bits) != b.reshape(-1).view(bits))
+    return int(differing[0]) if differing.size else None
+
+
+def all_small(executor: Backend, seeds: int) -> int:
+    return same_results(executor, every_call()) + same_results(executor, random_calls(seeds))
+
+
+def same_trees() -> int:
+    """Merkle trees made on the GPU, against those of the commitments."""
+    import torch
+    from repops import cuda
+
+    from referee_py.commit.hashing import Tag
+    from referee_py.commit.merkle import empty
+    from referee_py.commit.tensor import data_tree
+
+    kind = cuda.TreeKind(Tag.LEAF, Tag.DATA_TREE, empty(Tag.DATA_TREE, 0))
+    sizes = (0, 1, 255, 256, 257, 100_003, 5_000_000)
+    for size in sizes:
+        bits = np.random.default_rng(size).integers(0, 2**32, size, dtype=np.uint32)
+        array = bits.view(np.float32)
+        root = bytes(cuda.hash_tree(torch.from_numpy(array).cuda(), kind)[-1].cpu().numpy())
+        if root != data_tree(canonical(array).tobytes()).root:
+            raise Differs(f"the tree over {size} floats")
+    return len(sizes)
+
+
+def graph_replays_the_same() -> int:
+    """A chain of operators of every family, captured once and replayed on other inputs."""
+    import torch
+
+    execute = backend("cuda").execute
+    window = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+
+    def chain(a: Any, b: Any, rows: Any, image: Any, kernel: Any) -> list[Any]:
+        (product,) = execute("mm", [a, b], {})
+        (split,) = execute("mm", [b, a], {})
+        (top,) = execute("amax", [product], {"dims": (1,), "keepdim": 1})
+        (less,) = execute("sub", [product, top], {})
+        (powers,) = execute("exp", [less], {})
+        (total,) = execute("sum", [powers], {"dims": (0, 1), "keepdim": 0})
+        (turned,) = execute("permute", [powers], {"dims": (1, 0)})
+        (picked,) = execute("take", [turned, rows], {})
+        (added,) = execute("scatter_add", [turned, rows, picked], {})
+        (y,) = execute("conv2d", [image, kernel], window)
+        (dw,) = execute("conv2d_weight_grad", [y, image], {**window, "kernel_hw": (3, 3)})
+        (best,) = execute("argmax", [added], {"dim": 1, "keepdim": 0})
+        return [split, total, added, y, dw, best]
+
+    def inputs(seed: int) -> list[Any]:
+        arrays = [normal(64, 3000, seed=seed), normal(3000, 96, seed=seed + 1)]
+        arrays += [np.random.default_rng(seed).integers(-1, 97, 5000)]
+        arrays += [normal(4, 8, 30, 30, seed=seed + 2), normal(16, 8, 3, 3, seed=seed + 3)]
+        return [torch.from_numpy(array).cuda() for array in arrays]
+
+    static = inputs(0)
+    chain(*static)  # loads the kernels
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = chain(*static)
+    for seed in (0, 10, 20):
+        fresh = inputs(seed)
+        for place, value in zip(static, fresh, strict=True):
+            place.copy_(value)
+        graph.replay()
+        for index, (got, want) in enumerate(zip(outputs, chain(*fresh), strict=True)):
+            a, b = canonical(got.cpu().numpy()), canonical(want.cpu().numpy())
+            if a.tobytes() != b.tobytes():
+                raise Differs(f"graph replay {seed}, output {index}")
+    return 3

@@ -1,0 +1,194 @@
+"""The executor and the launching of plans, against a driver that runs kernels on the host."""
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from repops import cpu
+from repops.calls import random_call
+from repops.cuda import device as device_module
+from repops.cuda import executor
+from repops.cuda.errors import CudaUnavailable, LaunchError
+from repops.cuda.hashing import TreeKind
+from repops.opset import OPS, ArityError, DtypeError
+from repops.tensors import AliasError, ArrayError, canonical
+
+from referee_py.commit.tensor import data_tree
+
+from .calls import contractions
+from .emulation import library, needs_gcc
+
+torch = pytest.importorskip("torch")
+pytestmark = needs_gcc
+
+GPU = SimpleNamespace(index=0, type="cuda")
+
+
+class OnGpu(torch.Tensor):
+    """A tensor in host memory that says it is on a GPU."""
+
+    is_cuda = True
+    device = GPU
+
+
+class HostDriver:
+    """What repops.cuda.device uses of cuda.bindings.driver."""
+
+    def __init__(self):
+        self.contexts, self.modules, self.launched = [], [], []
+
+    def __getattr__(self, name):
+        return lambda *_: (0, name)
+
+    def cuCtxPushCurrent(self, context):  # noqa: N802
+        self.contexts.append(context)
+        return (0,)
+
+    def cuCtxPopCurrent(self):  # noqa: N802
+        return 0, self.contexts.pop()
+
+    def cuModuleLoadData(self, code):  # noqa: N802
+        self.modules.append(code)
+        return 0, code
+
+    def cuModuleGetFunction(self, module, name):  # noqa: N802
+        return 0, (module, name.decode())
+
+    def cuGetErrorString(self, _status):  # noqa: N802
+        return 0, b"no such thing"
+
+    def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):  # noqa: N802
+        assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0)
+        assert self.contexts
+        _, name = kernel
+        place = ctypes.cast(arguments, ctypes.POINTER(ctypes.c_void_p))[0]
+        words = ctypes.string_at(place, ctypes.c_int.in_dll(library(), f"{name}_bytes").value)
+        assert library().emulate_launch(getattr(library(), name), words, bx, gx, 0) is None
+        self.launched.append((name, stream))
+        return (0,)
+
+
+def put(array):
+    return torch.from_numpy(np.array(array)).as_subclass(OnGpu)
+
+
+def get(tensor):
+    return tensor.as_subclass(torch.Tensor).numpy()
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A GPU that is this machine."""
+    host = HostDriver()
+    cuda = SimpleNamespace(
+        get_device_properties=lambda _: SimpleNamespace(
+            name="host", major=9, minor=0, multi_processor_count=4
+        ),
+        current_stream=lambda _: SimpleNamespace(cuda_stream=77),
+        current_device=lambda: 0,
+    )
+
+    def empty(shape, dtype, device):
+        assert device == 0
+        return torch.empty(shape, dtype=dtype).as_subclass(OnGpu)
+
+    names = ("Tensor", "strided", "uint8", "float32", "int64", "bool")
+    fake = SimpleNamespace(
+        cuda=cuda,
+        empty=empty,
+        **{name: getattr(torch, name) for name in names},
+    )
+    for module in (device_module, executor):
+        monkeypatch.setattr(module, "torch_with_cuda", lambda: fake)
+    monkeypatch.setattr(device_module, "driver", lambda: host)
+    monkeypatch.setattr(device_module, "machine_code", lambda source, arch: f"{source} for {arch}")
+    caches = (device_module.device, executor._dtypes, executor._torch_dtype)
+    for cached in caches:
+        cached.cache_clear()
+    yield host
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_every_operator_runs_through_the_driver(driver):
+    for op in OPS:
+        for seed in range(5):
+            inputs, attrs = random_call(op.name, seed)
+            want = cpu.execute(op.name, inputs, attrs)
+            got = executor.execute(op.name, [put(array) for array in inputs], attrs)
+            for a, b in zip(got, want, strict=True):
+                assert canonical(get(a)).tobytes() == canonical(b).tobytes(), (op.name, seed)
+    assert len(driver.modules) == len(set(driver.modules))  # each loaded once, for the GPU's architecture
+    assert all(code.endswith(" for sm_90") for code in driver.modules)
+    assert {stream for _, stream in driver.launched} == {77}
+    assert driver.contexts == []
+
+
+def test_workspaces_are_allocated(driver):
+    for name, inputs, attrs in contractions():
+        (got,) = executor.execute(name, [put(array) for array in inputs], attrs)
+        assert canonical(get(got)).tobytes() == canonical(cpu.execute(name, inputs, attrs)[0]).tobytes()
+    assert "add_chunks" in {name for name, _ in driver.launched}
+
+
+def test_results_go_where_they_are_wanted(driver):
+    x, out = put(np.arange(6, dtype=np.float32)), put(np.zeros((2, 3), np.float32))
+    assert executor.execute("reshape", [x], {"shape": (2, 3)}, [out])[0] is out
+    assert get(out).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert executor.execute("reshape", [x], {"shape": (3, 2)})[0].data_ptr() == x.data_ptr()
+    executor.execute("neg", [out], {}, [twice := put(np.zeros((2, 3), np.float32))])
+    assert get(twice).tolist() == [[0, -1, -2], [-3, -4, -5]]
+
+
+def test_refusals_name_the_argument(driver):
+    x = put(np.zeros((4, 6), np.float32))
+    host, turned = torch.zeros(4, 6), x.t()
+    with pytest.raises(ArrayError, match="add: b is not a torch tensor"):
+        executor.execute("add", [x, [1.0]], {})
+    with pytest.raises(ArrayError, match="add: b is not on a GPU"):
+        executor.execute("add", [x, host], {})
+    with pytest.raises(ArrayError, match=r"neg: .* is not contiguous"):
+        executor.execute("neg", [turned], {})
+    with pytest.raises(DtypeError, match=r"add: a: dtype.*float64"):
+        executor.execute("add", [x.double(), x], {})
+    with pytest.raises(ArityError):
+        executor.execute("add", [x], {})
+    elsewhere = put(np.zeros((4, 6), np.float32))
+    elsewhere.device = SimpleNamespace(index=1, type="cuda")
+    with pytest.raises(ArrayError, match="different GPUs"):
+        executor.execute("add", [x, elsewhere], {})
+
+
+def test_outputs_must_be_apart_and_of_the_right_kind(driver):
+    x, y = put(np.zeros((4, 6), np.float32)), put(np.zeros((4, 6), np.float32))
+    with pytest.raises(AliasError, match="add: out 0 shares memory with add: b"):
+        executor.execute("add", [x, y], {}, [y])
+    with pytest.raises(AliasError):
+        executor.execute("neg", [x[:2]], {}, [x[1:3]])
+    with pytest.raises(ArrayError, match="out has the wrong dtypes or shapes"):
+        executor.execute("add", [x, y], {}, [x[:2]])
+
+
+def test_trees_of_hashes(driver):
+    kind = TreeKind(1, 16, bytes(32))
+    array = np.arange(5000, dtype=np.float32)
+    levels = executor.hash_tree(put(array), kind)
+    leaves = data_tree(array.tobytes()).leaves
+    assert b"".join(leaves) == get(levels[0]).tobytes()
+    assert [len(level) for level in levels] == [20, 10, 5, 3, 2, 1]
+
+
+def test_what_the_driver_refuses_is_an_error(driver):
+    driver.cuLaunchKernel = lambda *_: (1,)
+    with pytest.raises(LaunchError, match="no such thing"):
+        executor.execute("neg", [put(np.zeros(4, np.float32))], {})
+    assert driver.contexts == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_backend_says_so():
+    from repops import backend
+
+    with pytest.raises(CudaUnavailable, match="no CUDA device"):
+        backend("cuda")

@@ -1,0 +1,75 @@
+"""The checks of scripts/gpu_check: on a GPU where there is one; and, elsewhere, that they notice a difference."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repops import cpu
+from repops.backends import Backend
+from repops.opset import OPS
+
+from benchmarks import gpu_checks, gpu_timings
+
+from .calls import contractions
+from .emulation import BACKEND, needs_gcc
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).parents[3]
+on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(lambda: gpu_checks.same_digests(gpu_checks.on_gpu()), id="digests", marks=on_a_gpu),
+        pytest.param(lambda: gpu_checks.all_small(gpu_checks.on_gpu(), 5), id="small", marks=on_a_gpu),
+        pytest.param(
+            lambda: gpu_checks.same_results(gpu_checks.on_gpu(), gpu_checks.large_calls()),
+            id="large",
+            marks=[*on_a_gpu, pytest.mark.slow],
+        ),
+        pytest.param(gpu_checks.same_trees, id="trees", marks=on_a_gpu),
+        pytest.param(gpu_checks.graph_replays_the_same, id="graph", marks=on_a_gpu),
+    ],
+)
+def test_on_this_gpu(check):
+    assert check() > 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_script_says_so():
+    done = subprocess.run([sys.executable, ROOT / "scripts/gpu_check"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no CUDA device" in done.stderr
+
+
+@needs_gcc
+def test_the_checks_pass_with_emulated_kernels():
+    assert gpu_checks.same_results(BACKEND, gpu_checks.random_calls(1)) == len(OPS)
+
+
+def test_the_first_difference_is_named():
+    def execute(name, inputs, attrs):
+        outputs = cpu.execute(name, inputs, attrs)
+        if name == "mm":
+            outputs[0][-1:, -1:] += 1
+        return outputs
+
+    wrong = Backend("wrong", execute)
+    with pytest.raises(gpu_checks.Differs, match="self-test of mm"):
+        gpu_checks.same_digests(wrong)
+    with pytest.raises(
+        gpu_checks.Differs, match=r"mm of \[\(130, 1100\), \(1100, 129\)\].* element 16769: .*on wrong"
+    ):
+        gpu_checks.same_results(wrong, contractions())
+
+
+def test_tables():
+    rows = [
+        gpu_timings.Row("mm", 10.0, 9.0, 2.5, "TFLOP/s"),
+        gpu_timings.Row("hash", 5.0, None, 300.0, "GB/s"),
+    ]
+    assert "| mm | 10.0 | 9.0 | 0.90 | 2.5 TFLOP/s |" in gpu_timings.markdown("a GPU", rows)
+    assert gpu_timings.plain(rows).splitlines()[2].split() == ["hash", "5.0", "300.0", "GB/s"]
