@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from . import cpu
+from .composites import adam
 from .expression import Expression, argument_names, evaluate, record
 from .library import LIBRARY
 from .memory import address_of, allocate, check_out, check_overlap
-from .opset import ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec, broadcast
+from .opset import F32, ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec, broadcast
 from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
@@ -257,6 +258,7 @@ def _live(expression: Expression) -> list[tuple[int, Any]]:
 
 LIBRARY.repops_kernel.restype = ctypes.c_void_p
 LIBRARY.repops_fused.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+LIBRARY.repops_adam.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 
 
 def kernel(name: str, isa: int) -> tuple[int, int]:
@@ -327,9 +329,12 @@ class Fused:
             self._check_out(plan, inputs, out)
             outputs = out
         data = self._pack(*map(address_of, inputs), *map(address_of, outputs))
-        if LIBRARY.repops_fused(address, data, threads or cpu.get_num_threads(), isa):
+        if self._launch(address, data, threads or cpu.get_num_threads(), isa):
             raise MemoryError(f"{self.expression.name}: no memory for the tiles")
         return [outputs[i] for i in self._order]
+
+    def _launch(self, address: int, data: bytes, threads: int, isa: int) -> int:
+        return int(LIBRARY.repops_fused(address, data, threads, isa))
 
     def _check_out(self, plan: Plan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
         name, names = self.expression.name, self.expression.names
@@ -339,12 +344,33 @@ class Fused:
         check_overlap(name, list(zip(names, inputs, strict=True)), out, plan.shareable)
 
 
+class FusedAdam(Fused):
+    """The composite `adam` of arrays of one shape, for which there is a loop of its own (kernels/csrc/adam.c)."""
+
+    def __init__(
+        self, expression: Expression, betas: Sequence[float], eps: float, decay: float, decoupled: bool
+    ):
+        super().__init__(expression)
+        mode = 0 if not decay else 2 if decoupled else 1
+        n = math.prod(expression.inputs[0][1])
+        self._options = struct.pack("qq4f", n, mode, *betas, eps, decay)
+
+    @staticmethod
+    def fits(function: Callable[..., Any], inputs: Sequence[Spec]) -> bool:
+        return function is adam and len(set(inputs[:4])) == 1 and inputs[4:] == ((F32, ()), (F32, ()))
+
+    def _launch(self, _address: int, data: bytes, threads: int, isa: int) -> int:
+        return int(LIBRARY.repops_adam(self._options, data, threads, isa))
+
+
 @lru_cache(maxsize=4096)
 def _compiled(
     function: Callable[..., Any], inputs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
 ) -> tuple[Expression, Fused | None]:
     expression = record(function, inputs, **dict(options))
     try:
+        if FusedAdam.fits(function, inputs):
+            return expression, FusedAdam(expression, **dict(options))
         return expression, Fused(expression)
     except NotFusibleError:
         return expression, None
