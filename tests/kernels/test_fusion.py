@@ -1,5 +1,8 @@
 """A fused expression gives the bits of its operators one by one, on every path."""
 
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 from repops import composites as c
@@ -218,3 +221,17 @@ def test_unknown_operators_are_refused():
     for ops in (Eager(cpu.execute), Recorder([])):
         with pytest.raises(UnknownOpError):
             _ = ops.softmax
+
+
+def test_every_composite_stands_in_the_specification():
+    section = (
+        (Path(__file__).parents[2] / "docs/opset.md")
+        .read_text()
+        .split("## 10. Composites")[1]
+        .split("## 11.")[0]
+    )
+    names = {
+        name for name, value in vars(c).items() if inspect.isfunction(value) and not name.startswith("_")
+    }
+    attention = {"attention_weights_masked", "attention_weights_biased"}  # in the row of attention_weights
+    assert [name for name in names - attention if f"| `{name}" not in section] == []
