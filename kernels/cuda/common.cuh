@@ -64,6 +64,11 @@ DEVICE i64 axes_offset(const Axes &a, i64 index) {
     return a.rank ? offset + index * a.stride[0] : 0;
 }
 
+// The type of an operand that there is not.
+struct None {};
+template <class T> constexpr int SIZE = sizeof(T);
+template <> constexpr int SIZE<None> = 0;
+
 // V elements that are read and written at once.
 template <class T, int V> struct alignas(sizeof(T) * V) Pack {
     T at[V];

@@ -1,9 +1,9 @@
 // sum and amax in the order of docs/opset.md: blocks of 4096, 32 lanes in turn, folds 16, 8, 4, 2, 1. A
 // launch does one level: every block of every result. Several blocks a result are a row of the next level.
 
-#include "common.cuh"
+#include "order.cuh"
 
-constexpr int BLOCK = 4096, LANES = 32, THREADS = 256, WARPS = THREADS / WARP;
+constexpr int THREADS = 256, WARPS = THREADS / WARP;
 
 // x is [outer, n, width]: `kept` gives where an outer index stands, `reduced` where the n elements are; width
 // neighbouring results (1 if the innermost dimension is reduced). out[(outer * width + column) * blocks +
@@ -14,26 +14,6 @@ struct Reduction {
     const void *x;
     void *out;
 };
-
-struct Sum {
-    static DEVICE_MEMBER float identity(float) { return minus_zero(); }
-    static DEVICE_MEMBER i64 identity(i64) { return 0; }
-    static DEVICE_MEMBER float of(float a, float b) { return add_rn(a, b); }
-    static DEVICE_MEMBER i64 of(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
-};
-struct Largest {
-    static DEVICE_MEMBER float identity(float) { return f32_of((int)0xFF800000u); }
-    static DEVICE_MEMBER i64 identity(i64) { return I64_MIN; }
-    static DEVICE_MEMBER float of(float a, float b) { return larger(a, b); }
-    static DEVICE_MEMBER i64 of(i64 a, i64 b) { return larger(a, b); }
-};
-
-// Lane j of the warp gets op(lane[j], lane[j + half]); only lane 0's final value means anything.
-template <class Op, class T> DEVICE T fold(T value) {
-#pragma unroll
-    for (int half = LANES / 2; half; half /= 2) value = Op::of(value, from_lane_above(value, half));
-    return value;
-}
 
 // Results one by one: a warp has a block of a result, its lanes are those of the specification.
 template <class Op, class T> DEVICE void reduce_rows(const Reduction &p) {

@@ -12,7 +12,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from .compiler import machine_code
+from .compiler import cached, machine_code
 from .errors import CudaUnavailable, LaunchError
 from .plan import Launch, Plan, Target
 
@@ -80,12 +80,21 @@ class Device:
     def _load(self, name: str) -> Any:
         source, _, kernel = name.partition(".")
         if source not in self._modules:
-            self.add_module(source, machine_code(source, self.architecture))
+            self._add_module(source, machine_code(source, self.architecture))
         return call(driver().cuModuleGetFunction(self._modules[source], kernel.encode()))
 
-    def add_module(self, source: str, code: bytes) -> None:
-        """Load machine code; its kernels are then "source.kernel" in plans."""
-        self._modules[source] = call(driver().cuModuleLoadData(code))
+    def load_text(self, source: str, text: str) -> None:
+        """Make the kernels of a text known to plans as "source.kernel"."""
+        with _lock:
+            if source not in self._modules:
+                self._add_module(source, cached(text, source, self.architecture))
+
+    def _add_module(self, source: str, code: bytes) -> None:
+        call(driver().cuCtxPushCurrent(self.context))
+        try:
+            self._modules[source] = call(driver().cuModuleLoadData(code))
+        finally:
+            call(driver().cuCtxPopCurrent())
 
     def run(self, plan: Plan, addresses: list[int]) -> None:
         """Launch a plan on torch's current stream; `addresses` are those of its inputs and outputs."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Spec, lookup
+from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
 from ..tensors import AliasError, ArrayError, call_of, freeze
 from .device import Device, device, torch_with_cuda
 from .hashing import HASH_BYTES, TreeKind, hash_plan, level_counts
@@ -41,13 +41,18 @@ def spec_of(tensor: Tensor, what: str) -> Spec:
     return code, tuple(tensor.shape)
 
 
-def _same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
+def same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
     """The GPU that all of them are on; the current one if there are none."""
     indices = {tensor.device.index for _, tensor in tensors}
     if len(indices) > 1:
         where = {what: str(tensor.device) for what, tensor in tensors}
         raise ArrayError("arguments are on different GPUs", devices=where)
     return device(indices.pop() if indices else torch_with_cuda().cuda.current_device())
+
+
+def empty(gpu: Device, dtype: Dtype, shape: Shape) -> Tensor:
+    """A new tensor, from torch's allocator."""
+    return gpu.torch.empty(shape, dtype=_torch_dtype(dtype), device=gpu.index)
 
 
 def _range(tensor: Tensor) -> range:
@@ -76,7 +81,7 @@ def execute(
     row.check_arity(len(inputs))
     named = [(f"{name}: {row.argument(i)}", tensor) for i, tensor in enumerate(inputs)]
     specs = tuple([spec_of(tensor, what) for what, tensor in named])
-    gpu = _same_device(named)
+    gpu = same_device(named)
     frozen = freeze(attrs, name)
     call = call_of(name, specs, frozen)
     if out is not None:
@@ -85,13 +90,12 @@ def execute(
         found = [spec_of(tensor, what) for what, tensor in places]
         if found != list(call.outputs):
             raise ArrayError(f"{name}: out has the wrong dtypes or shapes", got=found, want=call.outputs)
-        _same_device([*named, *places])
+        same_device([*named, *places])
         _check_apart(places, named)
     elif name == "reshape":
         return [inputs[0].view(call.outputs[0][1])]
     else:
-        empty = gpu.torch.empty
-        outputs = [empty(shape, dtype=_torch_dtype(dtype), device=gpu.index) for dtype, shape in call.outputs]
+        outputs = [empty(gpu, *spec) for spec in call.outputs]
     plan = plan_for(name, specs, frozen, gpu.target)
     gpu.run(plan, [tensor.data_ptr() for tensor in (*inputs, *outputs)])
     return outputs

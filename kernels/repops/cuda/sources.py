@@ -28,7 +28,12 @@ def directories() -> list[Path]:
 
 @cache
 def text_of(name: str) -> str:
-    """The source with its includes in place, each once: what the compiler gets, and what the cache's key is made of."""
+    """A source with its includes in place: what the compiler gets, and what the cache's key is made of."""
+    return expanded(f"{name}.cu")
+
+
+def expanded(file: str) -> str:
+    """A file with its includes in place, each once."""
     seen: set[str] = set()
 
     def expand(file: str) -> str:
@@ -40,4 +45,4 @@ def text_of(name: str) -> str:
                 return _INCLUDE.sub(lambda match: expand(match[1]), (folder / file).read_text())
         raise MissingSource(f"{file} is not in {[str(folder) for folder in directories()]}")
 
-    return expand(f"{name}.cu")
+    return expand(file)

@@ -1,0 +1,244 @@
+"""A fused expression as one CUDA kernel, whose source is written here, compiled by NVRTC, and kept like the others.
+
+Which expressions can be fused, and in which phase an operator runs, is what repops.fusion found out for the cpu. Here
+an element of a pointwise expression is a thread's, from its loads to its stores, in registers. With reductions a warp
+has a row: it goes over it once for each phase, and a value that a later phase needs is kept in registers if the row
+is short, else made again from the inputs, which gives the same bits. The lanes of the warp are those of docs/opset.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ..expression import Expression
+from ..fusion import NotFusibleError, Place
+from ..fusion import Plan as Phases
+from ..opset import MAX_RANK, Dtype, ShapeError
+from . import executor
+from .plan import Plan, Ref, Target, Word, divisor, elements, grid, launch
+from .pointwise import ELEMENTARY
+from .sources import expanded
+
+THREADS = 128
+BLOCK, LANES = 4096, 32
+KEPT_ROW = 1024  # up to this length rows are kept in registers
+C_TYPE = {Dtype.F32: "float", Dtype.I64: "i64", Dtype.BOOL: "u8"}
+REDUCTION = {"sum": "Sum", "amax": "Largest"}
+
+
+class FusedKernel:
+    """The source of an expression's kernel, and its plan. Raises NotFusibleError."""
+
+    def __init__(self, expression: Expression):
+        self.expression = expression
+        self.outputs = list(dict.fromkeys(expression.outputs))
+        self._phases = Phases(expression, isa=0)
+        self._code, self._values = self._phases._code, self._phases._values
+        self._geometry = self._phases.geometry
+        self._reduces = any(instruction.reduces for instruction in self._code)
+        if self._geometry.n > BLOCK * BLOCK:
+            raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)
+        self._keeps = self._reduces and self._geometry.n <= KEPT_ROW
+        body = self._rows() if self._reduces else self._elements()
+        key = hashlib.sha256("\n".join(body).encode()).hexdigest()[:16]
+        self.name = f"fused_{key}"
+        self._body = body
+
+    @cached_property
+    def source(self) -> str:
+        """One self-contained text."""
+        inputs, outputs = max(1, len(self.expression.inputs)), len(self.outputs)
+        struct = [
+            f"struct {self.name}_words {{",
+            "    i64 rows;",
+            "    Divisor n;",
+            f"    Rows<{inputs}> at;",
+            f"    const void *in[{inputs}];",
+            f"    void *out[{outputs}];",
+            "};",
+        ]
+        head = f"KERNEL({self.name}, {self.name}_words, {THREADS}, {4 if self._reduces else 8}) {{"
+        lines = [*struct, head, *["    " + line for line in self._body], "}"]
+        return expanded("fused.cuh") + "\n" + "\n".join(lines) + "\n"
+
+    def plan(self, target: Target) -> Plan:
+        """Buffers are the inputs, then the distinct outputs."""
+        g, count = self._geometry, len(self.expression.inputs)
+        gap = [0] * (MAX_RANK - len(g.outer))
+        rows = elements(g.outer)
+        words: list[Word] = [rows, *divisor(g.n), len(g.outer)]
+        for size in (*g.outer, *[1] * len(gap)):
+            words += divisor(size)
+        for strides in g.strides or ((0,) * len(g.outer),):
+            words += [*strides, *gap]
+        words += [Ref(i) for i in range(count)] or [0]
+        words += [Ref(count + i) for i in range(len(self.outputs))]
+        items, per_block = (rows, THREADS // LANES) if self._reduces else (rows * g.n, THREADS)
+        return Plan((launch(f"{self.name}.{self.name}", grid(items, per_block, target, 64), THREADS, words),))
+
+    # ------------------------------------------------------------------------------------------------ the body
+
+    def _type(self, number: int) -> str:
+        return C_TYPE[self._values[number].spec[0]]
+
+    def _constants(self) -> list[str]:
+        first = len(self.expression.inputs)
+        return [
+            f"const float v{first + i} = f32_of((int)0x{dict(node.attrs)['bits']:08X}u);"
+            for i, node in enumerate(self.expression.nodes)
+            if node.op == "full" and first + i in self._values
+        ]
+
+    def _load(self, number: int) -> str:
+        place = f"at[{number}]" + (" + i" if self._geometry.varies[number] else "")
+        kind = self._type(number)
+        return f"const {kind} v{number} = ((const {kind} *)p.in[{number}])[{place}];"
+
+    def _apply(self, instruction: Any) -> str:
+        """The instruction's operator on v<operand>."""
+        name, *_ = instruction.name.split("_")
+        a, b, c = ([f"v{i}" for i in instruction.operands] + ["None()"] * 2)[:3]
+        source, result = (self._values[i].spec[0] for i in (instruction.operands[0], instruction.result))
+        if name == "where":
+            return f"{a} ? {b} : {c}"
+        if name == "cast" and source == result:
+            return a
+        prefix = "map_" if name in ELEMENTARY else ""
+        return f"{prefix}{instruction.name}_of()({a}, {b}, {c})"
+
+    def _store(self, number: int, place: str) -> str:
+        return f"(({self._type(number)} *)p.out[{self.outputs.index(number)}])[{place}] = v{number};"
+
+    def _define(self, instruction: Any) -> str:
+        return f"const {self._type(instruction.result)} v{instruction.result} = {self._apply(instruction)};"
+
+    def _elements(self) -> list[str]:
+        lines = self._constants()
+        lines += ["for (i64 e = global_thread(); e < p.rows * p.n.d; e += global_threads()) {"]
+        inner = ["const i64 row = quotient(e, p.n), i = e - row * p.n.d;", *self._offsets()]
+        inner += [self._load(i) for i in range(len(self.expression.inputs))]
+        for instruction in self._code:
+            inner.append(self._define(instruction))
+            number = instruction.result
+            if number in self.outputs:
+                whole = instruction.varies or self._geometry.n == 1
+                inner.append(
+                    self._store(number, "e") if whole else f"if (i == 0) {self._store(number, 'row')}"
+                )
+        return [*lines, *["    " + line for line in inner], "}"]
+
+    def _offsets(self) -> list[str]:
+        return [f"i64 at[{max(1, len(self.expression.inputs))}];", "offsets_of(p.at, row, at);"]
+
+    def _rows(self) -> list[str]:
+        lines = ["const int lane = thread_index() % WARP;", f"constexpr i64 N = {self._geometry.n};"]
+        lines += self._constants()
+        lines += ["for (i64 row = global_thread() / WARP; row < p.rows; row += global_threads() / WARP) {"]
+        inner = self._offsets()
+        inner += [self._load(i) for i in range(len(self.expression.inputs)) if not self._geometry.varies[i]]
+        kept = [i for i in self._values if self._keeps and self._values[i].place == Place.KEPT]
+        inner += [f"{self._type(i)} k{i}[(N + WARP - 1) / WARP];" for i in kept]
+        for phase in range(1 + max(instruction.phase for instruction in self._code)):
+            inner += self._phase(phase, kept)
+        return [*lines, *["    " + line for line in inner], "}"]
+
+    def _phase(self, phase: int, kept: Sequence[int]) -> list[str]:
+        here = [instruction for instruction in self._code if instruction.phase == phase]
+        lines = []
+        for instruction in here:
+            if not instruction.varies:
+                lines.append(self._define(instruction))
+                if instruction.result in self.outputs:
+                    lines.append(f"if (lane == 0) {self._store(instruction.result, 'row')}")
+        reductions = [instruction for instruction in here if instruction.reduces]
+        for instruction in reductions:
+            op = REDUCTION[instruction.name.split("_")[0]]
+            kind = self._type(instruction.operands[0])
+            lines += [f"Reducer<{op}, {kind}> r{instruction.result};", f"r{instruction.result}.begin();"]
+        wanted = [
+            i for i in here if i.reduces or (i.varies and (i.result in self.outputs or i.result in kept))
+        ]
+        if not wanted:
+            return lines
+        one = self._geometry.n <= BLOCK
+        loop = self._loop(phase, wanted, kept)
+        ends = [f"r{instruction.result}.end_block(b);" for instruction in reductions]
+        if one:
+            head = "#pragma unroll" if self._keeps else "#pragma unroll 4"
+            lines += [head, "for (int i = lane; i < (int)N; i += WARP) {", *loop, "}"]
+        else:
+            lines += [
+                f"for (i64 b = 0; b < (N + {BLOCK - 1}) / {BLOCK}; b++) {{",
+                f"    const i64 end = min_i64((b + 1) * {BLOCK}, N);",
+                "    #pragma unroll 4",
+                f"    for (i64 i = b * {BLOCK} + lane; i < end; i += WARP) {{",
+                *["    " + line for line in loop],
+                "    }",
+                *["    " + line for line in ends],
+                "}",
+            ]
+        for instruction in reductions:
+            number, how = instruction.result, "of_one_block" if one else "of_blocks"
+            lines.append(f"const {self._type(number)} v{number} = r{number}.{how}();")
+            if number in self.outputs:
+                lines.append(f"if (lane == 0) {self._store(number, 'row')}")
+        return lines
+
+    def _loop(self, phase: int, wanted: Sequence[Any], kept: Sequence[int]) -> list[str]:
+        """What one element needs in this phase: loads, values of phases before (kept, or made again), its own."""
+        made = {i.result: i for i in self._code if i.varies and not i.reduces}
+        known: set[int] = set()
+        lines: list[str] = []
+
+        def need(number: int) -> None:
+            value = self._values[number]
+            if number in known or not value.varies:
+                return
+            known.add(number)
+            if value.place == Place.INPUT:
+                lines.append(self._load(number))
+            elif number in kept and made[number].phase < phase:
+                lines.append(f"const {self._type(number)} v{number} = k{number}[i / WARP];")
+            else:
+                for operand in made[number].operands:
+                    need(operand)
+                lines.append(self._define(made[number]))
+
+        for instruction in wanted:
+            number = instruction.result
+            if instruction.reduces:
+                need(instruction.operands[0])
+                lines.append(f"r{number}.take(v{instruction.operands[0]});")
+                continue
+            need(number)
+            if number in kept:
+                lines.append(f"k{number}[i / WARP] = v{number};")
+            if number in self.outputs:
+                lines.append(self._store(number, "row * N + i"))
+        return ["    " + line for line in lines]
+
+
+class Fused:
+    """An expression on torch's CUDA tensors of exactly the specs that it was made for. Raises NotFusibleError."""
+
+    def __init__(self, expression: Expression):
+        self.kernel = FusedKernel(expression)
+        self._order = [self.kernel.outputs.index(number) for number in expression.outputs]
+
+    def __call__(self, inputs: Sequence[executor.Tensor]) -> list[executor.Tensor]:
+        expression = self.kernel.expression
+        names = [f"{expression.name}: {name}" for name in expression.names]
+        named = list(zip(names, inputs, strict=True))
+        found = tuple(executor.spec_of(tensor, what) for what, tensor in named)
+        if found != expression.inputs:
+            raise ShapeError(
+                f"{expression.name}: not what it was made for", got=found, want=expression.inputs
+            )
+        gpu = executor.same_device(named)
+        outputs = [executor.empty(gpu, *expression.spec(number)) for number in self.kernel.outputs]
+        gpu.load_text(self.kernel.name, self.kernel.source)
+        gpu.run(self.kernel.plan(gpu.target), [tensor.data_ptr() for tensor in (*inputs, *outputs)])
+        return [outputs[i] for i in self._order]

@@ -1,0 +1,102 @@
+"""Fused expressions: the written kernels compile, and give the bits of their operators one by one."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from repops import composites as c
+from repops import cpu
+from repops.cuda import compiler
+from repops.cuda.fusion import FusedKernel
+from repops.expression import evaluate, record
+from repops.opset import F32
+from repops.tensors import NUMPY_DTYPE, canonical, spec_of
+
+from . import emulation
+from .calls import normal, special, whole
+from .emulation import TARGET, Guarded, needs_gcc, run
+
+ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01, "decoupled": True}
+
+
+def mixed(o, x, row, column, flags, numbers):
+    chosen = o.where(o.logical_and(flags, o.ge(x, row)), o.sub(column, x), o.cast(numbers, dtype=F32))
+    return chosen, o.mul(numbers, numbers), o.cast(chosen, dtype=3), o.lt(o.neg(x), column)
+
+
+def both(o, x, k):
+    """Several levels of blocks, in f32 and i64; and results of a row's length, and of one item a row."""
+    total, top = o.sum(x, dims=(1,), keepdim=1), o.amax(k, dims=(1,), keepdim=1)
+    return o.mul(x, total), o.add(k, top), o.neg(total)
+
+
+def expressions():
+    x, grad = special(5, 6, 130), special(5, 6, 130, seed=1)
+    weight, bias, mean, scale = normal(130), normal(130, seed=1), normal(5, 6, 1), normal(5, 6, 1, seed=1)
+    yield c.gelu, [x], {}
+    yield c.gelu_tanh_grad, [grad, x], {}
+    yield c.silu_grad, [grad, x], {}
+    yield (
+        c.adam,
+        [*[special(5000, seed=s) for s in range(4)], np.array(3, np.float32), np.array(1e-3, np.float32)],
+        ADAM,
+    )
+    yield c.softmax, [x], {}
+    yield c.softmax, [normal(3, 5000)], {}
+    yield c.softmax_grad, [grad, x], {}
+    yield c.log_softmax, [normal(7, 1025)], {}
+    yield c.layer_norm, [x, weight, bias], {"eps": 1e-5}
+    yield c.layer_norm_grad, [grad, x, weight, mean, scale], {}
+    yield c.rms_norm, [normal(40, 33), normal(33)], {"eps": 1e-6}
+    target, classes = np.arange(5)[:, None] * 3 % 8 - 1, np.arange(7)
+    yield c.cross_entropy, [normal(5, 7), target, classes], {}
+    yield c.cross_entropy_grad, [normal(5, 1), normal(5, 7), target, classes], {}
+    numbers = whole(6, 5, 33, low=-9, high=9)
+    yield mixed, [special(6, 5, 33), normal(33), normal(5, 1), normal(6, 1, 33) > 0, numbers], {}
+    yield both, [normal(2, 4096 * 5 + 17), whole(2, 4096 * 5 + 17)], {}
+    yield both, [normal(3, 4096), whole(3, 4096)], {}
+
+
+def made():
+    for function, inputs, options in expressions():
+        yield FusedKernel(record(function, [spec_of(array) for array in inputs], **options)), inputs
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fused")
+    texts = {kernel.name: kernel.source for kernel, _ in made()}
+    objects, shim = [], ["-include", str(emulation.HERE / "device.h"), "-x", "c++"]
+    sources = [emulation.HERE / "fibers.cpp"]
+    for name, text in texts.items():
+        sources.append(folder / f"{name}.cpp")
+        sources[-1].write_text(text)
+    for source in sources:
+        objects.append(folder / f"{source.stem}.o")
+        command = ["g++", *emulation.OPTIONS, "-O1", *shim, "-c", str(source), "-o", str(objects[-1])]
+        subprocess.run(command, check=True)
+    subprocess.run(["g++", "-shared", *map(str, objects), "-o", str(folder / "fused.so")], check=True)
+    return emulation.load(folder / "fused.so")
+
+
+@needs_gcc
+@pytest.mark.parametrize("order", [0, 3])
+def test_gives_the_bits_of_the_operators(library, order):
+    for kernel, inputs in made():
+        expression = kernel.expression
+        want = evaluate(expression, cpu.execute, inputs)
+        specs = [expression.spec(number) for number in kernel.outputs]
+        buffers = [Guarded(array.nbytes, array.tobytes()) for array in inputs]
+        outputs = [Guarded(int(np.prod(shape)) * NUMPY_DTYPE[dtype].itemsize) for dtype, shape in specs]
+        run(kernel.plan(TARGET), [*buffers, *outputs], order, library)
+        for number, array in zip(expression.outputs, want, strict=True):
+            got = np.frombuffer(outputs[kernel.outputs.index(number)].view.tobytes(), array.dtype)
+            assert canonical(got).tobytes() == canonical(array).tobytes(), (expression.name, array.shape)
+
+
+def test_compiles_without_contractions():
+    for kernel, _ in list(made())[:5:2]:
+        assert compiler.compile_text(kernel.source, kernel.name, "sm_90")[:4] == b"\x7fELF"
+        assembly = compiler.compile_text(kernel.source, kernel.name, "sm_90", "PTX").decode()
+        assert "fma.rn.f32" not in assembly
+        assert ".ftz" not in assembly
