@@ -8,7 +8,8 @@
 static int product_of(call c, int64_t batch) {
     const tensor *a = input(c.sig, 0), *b = input(c.sig, 1);
     const int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1];
-    const int turn = m > n && n <= FEW; // C transposed is B transposed times A transposed
+    // Turned, C transposed is B transposed times A transposed.
+    const int turn = n <= FEW && m != 1 && (m > n || n == 1);
     if (m == 1 || n == 1) {
         vector_product(c.data[turn], c.data[!turn], turn, batch, k, turn ? m : n, c.data[2], c.threads,
                        c.isa);

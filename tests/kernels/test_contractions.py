@@ -1,0 +1,130 @@
+"""Matrix products and convolutions of any shape: every path of the C kernels gives the reference's bits."""
+
+import numpy as np
+import pytest
+from repops import cpu, reference
+from repops.library import BEST_ISA, ISA_NAMES
+from repops.tensors import canonical
+
+SPECIAL = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, -1e-45, 3e38, -3e38], np.float32)
+MOST_WORK = 600_000  # multiply-adds of a random case; the reference is slow
+
+
+def draw(rng, *shape):
+    """Ordinary numbers, or what would show a tap too many, too few or in the wrong order."""
+    kind = rng.integers(5)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    if kind == 0:
+        x = rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
+    elif kind == 1:
+        x = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), x)
+    elif kind == 2:
+        x = np.where(rng.random(shape) < 0.7, np.float32(-0.0), x * np.float32(1e-38))
+    return np.ascontiguousarray(x)
+
+
+def check(name, inputs, attrs, threads=(1, 2, 3)):
+    with np.errstate(all="ignore"):
+        (want,) = reference.execute(name, inputs, attrs)
+    for isa in range(BEST_ISA + 1):
+        for count in threads:
+            (got,) = cpu.execute(name, inputs, attrs, threads=count, isa=isa)
+            context = (name, [array.shape for array in inputs], attrs, ISA_NAMES[isa], count)
+            assert canonical(got).tobytes() == canonical(want).tobytes(), context
+
+
+def random_product(rng):
+    batch = rng.integers(0, 4)
+    m, n = (int(rng.choice([0, 1, 2, rng.integers(1, 20), rng.integers(20, 140)])) for _ in "mn")
+    k = int(rng.choice([0, 1, rng.integers(2, 40), rng.integers(505, 520), rng.integers(1020, 1030)]))
+    if m * n * k > MOST_WORK:
+        k %= 40
+    return "bmm", [draw(rng, batch, m, k), draw(rng, batch, k, n)], {}
+
+
+def random_convolution(rng, name):
+    while True:
+        groups = int(rng.choice([1, 1, rng.integers(1, 4)]))
+        c, f = int(rng.choice([rng.integers(0, 6), rng.integers(20, 70)])), int(rng.integers(1, 16))
+        r, s = (
+            int(v) for v in (rng.choice([1, 3], 1).repeat(2) if rng.random() < 0.5 else rng.integers(1, 5, 2))
+        )
+        stride = tuple(int(v) for v in rng.choice([1, 1, 2, 2, 3, 40], 2))
+        dilation = tuple(int(v) for v in rng.choice([1, 1, 2, 3], 2))
+        padding = (
+            (r // 2, s // 2) if rng.random() < 0.5 else tuple(int(v) for v in rng.choice([0, 1, 3, 15], 2))
+        )
+        n, h, w = (int(rng.integers(0 if rng.random() < 0.05 else 1, most)) for most in (4, 12, 40))
+        y, x = (
+            (size + 2 * p - d * (kernel - 1) - 1) // step + 1
+            for size, kernel, step, p, d in zip((h, w), (r, s), stride, padding, dilation, strict=True)
+        )
+        if min(x, y) >= 1 and n * groups * f * y * x * c * r * s <= MOST_WORK:
+            break
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    image, weight, grad = (n, groups * c, h, w), (groups * f, c, r, s), (n, groups * f, y, x)
+    if name == "conv2d":
+        return name, [draw(rng, *image), draw(rng, *weight)], attrs
+    if name == "conv2d_input_grad":
+        return name, [draw(rng, *grad), draw(rng, *weight)], {**attrs, "input_hw": (h, w)}
+    return name, [draw(rng, *grad), draw(rng, *image)], {**attrs, "kernel_hw": (r, s)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", ["bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad"])
+def test_random_shapes(name, seed):
+    rng = np.random.default_rng([seed, len(name)])
+    for _ in range(20):
+        check(*(random_product(rng) if name == "bmm" else random_convolution(rng, name)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 33, 64, 65])
+@pytest.mark.parametrize("m", [0, 1, 4, 5, 12, 13, 65])
+def test_edges_of_panels(m, n):
+    rng = np.random.default_rng(m * 100 + n)
+    for k in (0, 3, 16, 37, 513):
+        check("mm", [draw(rng, m, k), draw(rng, k, n)], {}, threads=(1, 4))
+
+
+@pytest.mark.parametrize("shape", [(1, 1030, 1100), (1100, 1030, 1), (250, 70, 40), (40, 70, 2100)])
+def test_several_tiles_and_blocks(shape):
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    check("mm", [draw(rng, m, k), draw(rng, k, n)], {}, threads=(1, 3))
+
+
+@pytest.mark.parametrize("side", [1, 4, 7, 8, 16, 33])
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (4, 4), (7, 2)])
+def test_convolutions_of_networks(side, kernel, stride):
+    rng = np.random.default_rng(side * 10 + kernel)
+    c, f = 60 if side < 16 and kernel == 3 else 9, 14
+    out = (side + 2 * (kernel // 2) - kernel) // stride + 1
+    attrs = {"stride": (stride,) * 2, "padding": (kernel // 2,) * 2, "dilation": (1, 1), "groups": 1}
+    x, w, dy = draw(rng, 2, c, side, side), draw(rng, f, c, kernel, kernel), draw(rng, 2, f, out, out)
+    check("conv2d", [x, w], attrs, threads=(1, 2))
+    check("conv2d_input_grad", [dy, w], {**attrs, "input_hw": (side, side)}, threads=(1, 2))
+    check("conv2d_weight_grad", [dy, x], {**attrs, "kernel_hw": (kernel, kernel)}, threads=(1, 2))
+
+
+def test_a_chunk_ends_at_its_tap_even_where_few_taps_exist():
+    """With stride 2 a position meets 1, 2, 2 or 4 of 9 taps; the chunks are those of all 9."""
+    rng = np.random.default_rng(1)
+    w, dy = (rng.standard_normal(shape, dtype=np.float32) for shape in ((130, 3, 3, 3), (1, 130, 5, 5)))
+    attrs = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1, "input_hw": (10, 10)}
+    check("conv2d_input_grad", [dy, w], attrs)
+
+
+@pytest.mark.parametrize("name", ["conv2d", "conv2d_input_grad", "conv2d_weight_grad"])
+def test_far_outside_the_image(name):
+    """Nearly all positions lie in the padding, 2^31 - 1 lines away; places there are never read."""
+    far = 2**31 - 1
+    attrs = {"stride": (far, far), "padding": (far, far), "dilation": (far, 2), "groups": 1}
+    rng = np.random.default_rng(3)
+    (h, w), (r, s), (y, x) = (3, 4), (3, 2), (1, 3)
+    image, weight, grad = draw(rng, 1, 2, h, w), draw(rng, 3, 2, r, s), draw(rng, 1, 3, y, x)
+    inputs, more = {
+        "conv2d": ([image, weight], {}),
+        "conv2d_input_grad": ([grad, weight], {"input_hw": (h, w)}),
+        "conv2d_weight_grad": ([grad, image], {"kernel_hw": (r, s)}),
+    }[name]
+    check(name, inputs, {**attrs, **more})
