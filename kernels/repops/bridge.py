@@ -5,13 +5,15 @@ Imported only where torch has been imported already: nobody needs it for numpy a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
-from . import cpu
+from . import cpu, fusion
 from .backends import backend
+from .expression import Expression, argument_names, evaluate, record
 from .opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, OpError, Spec, lookup
 from .tensors import Array, ArrayError
 
@@ -84,6 +86,41 @@ def run(
         return [torch.from_numpy(array) for array in cpu.execute(name, arrays, attrs)]
     places = [as_array(tensor, f"{name}: out[{o}]") for o, tensor in enumerate(out)]
     cpu.execute(name, arrays, attrs, out=places)
+    return list(out)
+
+
+@cache
+def _expression(
+    function: Callable[..., Any], specs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
+) -> Expression:
+    return record(function, specs, **dict(options))
+
+
+def apply(
+    function: Callable[..., Any],
+    *inputs: torch.Tensor,
+    out: Sequence[torch.Tensor] | None = None,
+    **options: Any,
+) -> list[torch.Tensor]:
+    """Apply a composite where its tensors are: on the CPU fused, if it can be. `out` is as in repops.fusion.apply."""
+    name, names = function.__name__, argument_names(function, len(inputs))
+    where = [f"{name}: {argument}" for argument in names]
+    if on_gpu(inputs):
+        specs = tuple(map(spec_of, inputs, where))
+        device = device_of(name, list(zip(names, inputs, strict=True)))
+        with torch.cuda.device(device):  # where constants are made
+            expression = _expression(function, specs, tuple(options.items()))
+            results = evaluate(expression, backend("cuda").execute, inputs)
+        if out is None:
+            return results
+        for place, result in zip(out, results, strict=True):
+            place.detach().copy_(result)
+        return list(out)
+    arrays = list(map(as_array, inputs, where))
+    if out is None:
+        return [torch.from_numpy(array) for array in fusion.apply(function, *arrays, **options)]
+    places = [as_array(tensor, f"{name}: out[{o}]") for o, tensor in enumerate(out)]
+    fusion.apply(function, *arrays, out=places, **options)
     return list(out)
 
 

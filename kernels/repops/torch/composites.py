@@ -9,15 +9,12 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 
-from .. import bridge, composites, fusion
-from ..backends import backend
-from ..expression import Expression, argument_names, evaluate, record
-from ..opset import Spec
+from .. import bridge, composites
+from ..expression import argument_names, record
 from .autograd import Context, Gradients, gradient, reduce_to
 from .operators import check_devices, define, empty, implement, overload, single, static_spec
 
@@ -49,26 +46,6 @@ _RECORDED = (
 )
 
 
-@cache
-def _expression(
-    function: Composite, specs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
-) -> Expression:
-    return record(function, specs, **dict(options))
-
-
-def _apply(
-    function: Composite, names: tuple[str, ...], tensors: tuple[Tensor, ...], options: dict[str, Any]
-) -> Any:
-    where = [f"{function.__name__}: {name}" for name in names]
-    if bridge.on_gpu(tensors):
-        specs = tuple(map(bridge.spec_of, tensors, where))
-        expression = _expression(function, specs, tuple(options.items()))
-        with torch.cuda.device(check_devices(function.__name__, names, tensors)):  # where constants are made
-            return single(evaluate(expression, backend("cuda").execute, tensors))
-    arrays = map(bridge.as_array, tensors, where)
-    return single([torch.from_numpy(array) for array in fusion.apply(function, *arrays, **options)])
-
-
 def _register(function: Composite) -> None:
     name = function.__name__
     hints = typing.get_type_hints(function)
@@ -79,14 +56,14 @@ def _register(function: Composite) -> None:
     define(name, ", ".join(f"Tensor {argument}" for argument in names), options, results)
 
     def run(*tensors: Tensor, **given: Any) -> Any:
-        return _apply(function, names, tensors, given)
+        return single(bridge.apply(function, *tensors, **given))
 
     def fake(*tensors: Tensor, **given: Any) -> Any:
         device = check_devices(name, names, tensors)
         specs = tuple(
             static_spec(x, f"{name}: {argument}") for x, argument in zip(tensors, names, strict=True)
         )
-        expression = _expression(function, specs, tuple(given.items()))
+        expression = record(function, specs, **given)
         return single([empty(expression.spec(number), device) for number in expression.outputs])
 
     implement(name, run, fake)

@@ -9,40 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import torch
 
-from .. import bridge, composites, fusion
-from ..backends import backend
-from ..expression import argument_names, evaluate, record
+from .. import bridge, composites
 from ..opset import AttrError
 
 Tensor = torch.Tensor
 
 
 def _update(
-    function: Callable[..., Any],
-    written: list[Tensor],
-    others: list[Tensor],
-    scalars: list[float],
-    **options: Any,
+    function: Callable[..., Any], written: list[Tensor], grad: Tensor, scalars: list[float], **options: Any
 ) -> None:
-    """Apply `function(p, grad, *rest, *scalars)` and put its results into `written`, which are p and the rest."""
-    tensors = [written[0], *others, *written[1:]]
-    names = argument_names(function, len(tensors) + len(scalars))
-    where = [f"{function.__name__}: {name}" for name in names]
-    if bridge.on_gpu(tensors):
-        device = bridge.device_of(function.__name__, list(zip(names, tensors, strict=False)))
-        inputs = [*tensors, *(torch.tensor(value, dtype=torch.float32, device=device) for value in scalars)]
-        specs = list(map(bridge.spec_of, inputs, where))
-        with torch.cuda.device(device):
-            results = evaluate(record(function, specs, **options), backend("cuda").execute, inputs)
-        for tensor, result in zip(written, results, strict=True):
-            tensor.copy_(result)
-        return
-    arrays = list(map(bridge.as_array, tensors, where))
-    out = [arrays[0], *arrays[1 + len(others) :]]
-    fusion.apply(function, *arrays, *(np.array(value, np.float32) for value in scalars), out=out, **options)
+    """Apply `function(p, grad, *state, *scalars)` and put its results into `written`, which are p and the state."""
+    parameter, *state = written
+    made = [torch.tensor(value, dtype=torch.float32, device=parameter.device) for value in scalars]
+    bridge.apply(function, parameter, grad, *state, *made, out=written, **options)
 
 
 class _Optimizer(torch.optim.Optimizer):
@@ -83,12 +64,12 @@ class SGD(_Optimizer):
     def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         rate, decay, momentum = [float(group["lr"])], float(group["weight_decay"]), float(group["momentum"])
         if not momentum:
-            return _update(composites.sgd, [parameter], [grad], rate, decay=decay)
+            return _update(composites.sgd, [parameter], grad, rate, decay=decay)
         state = self.state[parameter]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
         written = [parameter, state["momentum_buffer"]]
-        return _update(composites.momentum_sgd, written, [grad], rate, momentum=momentum, decay=decay)
+        return _update(composites.momentum_sgd, written, grad, rate, momentum=momentum, decay=decay)
 
 
 class Adam(_Optimizer):
@@ -119,7 +100,7 @@ class Adam(_Optimizer):
         _update(
             composites.adam,
             [parameter, state["exp_avg"], state["exp_avg_sq"]],
-            [grad],
+            grad,
             [state["step"].item(), float(group["lr"])],
             betas=tuple(group["betas"]),
             eps=group["eps"],
