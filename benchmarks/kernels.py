@@ -36,57 +36,65 @@ def _draw(*shape: int) -> Array:
 
 
 def _products() -> Iterator[Case]:
+    """Squares; GPT-2 small, 512 tokens: projections, their gradients, the head; one row or column; attention."""
     sizes = [(n, n, n) for n in (64, 128, 256, 512, 1024)]
-    sizes += [(512, 768, 3072), (512, 3072, 768), (512, 768, 768)]
+    sizes += [(512, 768, 3072), (512, 3072, 768), (512, 768, 768), (3072, 512, 768), (512, 768, 50257)]
+    sizes += [(1, 768, 3072), (1, 768, 50257), (768, 768, 1)]
     for m, k, n in sizes:
         yield Case("mm", f"mm {m} x {k} x {n}", [_draw(m, k), _draw(k, n)], {}, torch.mm)
-    for b, m, k, n in ((96, 64, 64, 64), (12, 512, 64, 512), (12, 512, 512, 64)):
+    for b, m, k, n in ((64, 16, 16, 16), (96, 64, 64, 64), (48, 128, 64, 128), (48, 128, 128, 64)):
         yield Case("bmm", f"bmm {b} of {m} x {k} x {n}", [_draw(b, m, k), _draw(b, k, n)], {}, torch.bmm)
 
 
 def _convolutions() -> Iterator[Case]:
-    """ResNet-18 for CIFAR, 16 images, 3 x 3, padding 1: channels in, out, image side, stride."""
-    for c, f, side, stride in (
-        (3, 64, 32, 1),
-        (64, 64, 32, 1),
-        (64, 128, 32, 2),
-        (128, 128, 16, 1),
-        (256, 256, 8, 1),
-        (512, 512, 4, 1),
+    """ResNet-50 for CIFAR, 16 images, padded to keep the size: channels in, out, kernel, image side, stride."""
+    for c, f, kernel, side, stride in (
+        (3, 64, 3, 32, 1),
+        (64, 64, 1, 32, 1),
+        (64, 64, 3, 32, 1),
+        (256, 64, 1, 32, 1),
+        (128, 128, 3, 32, 2),
+        (256, 512, 1, 32, 2),
+        (256, 256, 3, 8, 1),
+        (512, 512, 3, 8, 2),
+        (512, 2048, 1, 4, 1),
+        (512, 512, 3, 4, 1),
     ):
-        x, w = _draw(16, c, side, side), _draw(f, c, 3, 3)
+        x, w = _draw(16, c, side, side), _draw(f, c, kernel, kernel)
         dy = _draw(16, f, side // stride, side // stride)
-        two, one = (stride, stride), (1, 1)
-        window = {"stride": two, "padding": one, "dilation": one, "groups": 1}
-        what = f"{c} -> {f}, {side} x {side}" + (f", stride {stride}" if stride > 1 else "")
-        yield Case("conv2d", f"conv2d {what}", [x, w], window, _forward(two))
+        attrs: dict[str, Any] = {
+            "stride": (stride, stride),
+            "padding": (kernel // 2, kernel // 2),
+            "dilation": (1, 1),
+            "groups": 1,
+        }
+        what = f"{c} -> {f}, {kernel} x {kernel}, side {side}" + (f", stride {stride}" if stride > 1 else "")
+        yield Case("conv2d", f"conv2d {what}", [x, w], attrs, _forward(attrs))
         if c > 3:
-            attrs = {**window, "input_hw": (side, side)}
-            yield Case(
-                "conv2d_input_grad", f"input gradient {what}", [dy, w], attrs, _input_gradient(two, x.shape)
-            )
-        attrs = {**window, "kernel_hw": (3, 3)}
-        yield Case(
-            "conv2d_weight_grad", f"weight gradient {what}", [dy, x], attrs, _weight_gradient(two, w.shape)
-        )
+            more = {**attrs, "input_hw": (side, side)}
+            theirs = _input_gradient(attrs, x.shape)
+            yield Case("conv2d_input_grad", f"input gradient {what}", [dy, w], more, theirs)
+        more = {**attrs, "kernel_hw": (kernel, kernel)}
+        theirs = _weight_gradient(attrs, w.shape)
+        yield Case("conv2d_weight_grad", f"weight gradient {what}", [dy, x], more, theirs)
 
 
-def _forward(stride: tuple[int, int]) -> Callable[..., object]:
-    return lambda x, w: aten.convolution(x, w, None, stride, (1, 1), (1, 1), False, (0, 0), 1)
+def _window(attrs: dict[str, Any]) -> tuple[Any, ...]:
+    return attrs["stride"], attrs["padding"], attrs["dilation"], False, (0, 0), attrs["groups"]
 
 
-def _backward(dy: object, x: object, w: object, stride: tuple[int, int], mask: list[bool]) -> object:
-    return aten.convolution_backward(dy, x, w, None, stride, (1, 1), (1, 1), False, (0, 0), 1, mask)
+def _forward(attrs: dict[str, Any]) -> Callable[..., object]:
+    return lambda x, w: aten.convolution(x, w, None, *_window(attrs))
 
 
-def _input_gradient(stride: tuple[int, int], shape: tuple[int, ...]) -> Callable[..., object]:
-    x = torch.empty(shape)
-    return lambda dy, w: _backward(dy, x, w, stride, [True, False, False])
+def _input_gradient(attrs: dict[str, Any], shape: tuple[int, ...]) -> Callable[..., object]:
+    x, mask = torch.empty(shape), [True, False, False]
+    return lambda dy, w: aten.convolution_backward(dy, x, w, None, *_window(attrs), mask)
 
 
-def _weight_gradient(stride: tuple[int, int], shape: tuple[int, ...]) -> Callable[..., object]:
-    w = torch.empty(shape)
-    return lambda dy, x: _backward(dy, x, w, stride, [False, True, False])
+def _weight_gradient(attrs: dict[str, Any], shape: tuple[int, ...]) -> Callable[..., object]:
+    w, mask = torch.empty(shape), [False, True, False]
+    return lambda dy, x: aten.convolution_backward(dy, x, w, None, *_window(attrs), mask)
 
 
 def _rest() -> Iterator[Case]:
