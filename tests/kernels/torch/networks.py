@@ -28,10 +28,10 @@ def draw(*shape, seed):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-def make(**shapes):
+def make(device, **shapes):
     """Parameters, scaled by their fan-in."""
     return {
-        name: nn.Parameter(draw(*shape, seed=i) / math.sqrt(math.prod(shape[1:])))
+        name: nn.Parameter((draw(*shape, seed=i) / math.sqrt(math.prod(shape[1:]))).to(device))
         for i, (name, shape) in enumerate(shapes.items())
     }
 
@@ -39,9 +39,10 @@ def make(**shapes):
 class Transformer:
     """One block of GPT-2's kind on made-up text; tokens [8, 16], vocabulary 40, width 32, 4 heads."""
 
-    def __init__(self, t):
+    def __init__(self, t, device="cpu"):
         self.t = t
         self.p = make(
+            device,
             tokens=(40, 32),
             places=(16, 32),
             n1=(32,),
@@ -53,7 +54,7 @@ class Transformer:
             down=(32, 128),
         )
         self.optimizer = t.AdamW(self.p.values(), lr=1e-2, weight_decay=0.1)
-        text = draw(8, 17, seed=90).mul(12).long() % 40
+        text = draw(8, 17, seed=90).mul(12).long().to(device) % 40
         self.x, self.y = text[:, :-1].contiguous(), text[:, 1:].contiguous()
 
     def norm(self, x, weight):
@@ -73,9 +74,10 @@ class Transformer:
 class Cnn:
     """Convolutions, batch and group norms and pooling on made-up images [16, 3, 16, 16] of 5 classes."""
 
-    def __init__(self, t):
+    def __init__(self, t, device="cpu"):
         self.t = t
         self.p = make(
+            device,
             c1=(16, 3, 3, 3),
             b1=(16,),
             n1=(16,),
@@ -86,9 +88,9 @@ class Cnn:
             head=(5, 128),
             bias=(5,),
         )
-        self.mean, self.variance = torch.zeros(16), torch.ones(16)
+        self.mean, self.variance = torch.zeros(16, device=device), torch.ones(16, device=device)
         self.optimizer = t.SGD(self.p.values(), lr=0.05, momentum=0.9, weight_decay=1e-3)
-        self.x, self.y = draw(16, 3, 16, 16, seed=91), torch.arange(16) % 5
+        self.x, self.y = draw(16, 3, 16, 16, seed=91).to(device), torch.arange(16, device=device) % 5
 
     def loss(self):
         f, p = self.t.f, self.p
@@ -103,9 +105,9 @@ class Cnn:
 NETWORKS = {"transformer": Transformer, "cnn": Cnn}
 
 
-def train(name, kind):
+def train(name, kind, device="cpu"):
     """The losses, and the network."""
-    network = NETWORKS[name](flavour(kind))
+    network = NETWORKS[name](flavour(kind), device)
     losses = []
     for _ in range(STEPS):
         network.optimizer.zero_grad()
@@ -123,7 +125,7 @@ def digest(network):
     ]
     total = hashlib.sha256()
     for tensor in tensors:
-        total.update(tensor.detach().numpy().tobytes())
+        total.update(tensor.detach().cpu().numpy().tobytes())
     return total.hexdigest()
 
 
