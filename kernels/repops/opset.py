@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 OPSET_VERSION = 1
@@ -86,14 +87,18 @@ class Op:
     attrs: tuple[tuple[str, str], ...]
     rule: Callable[[Sequence[Spec], Any], list[Spec]]
 
-    @property
+    @cached_property
     def arity(self) -> int | None:
         """How many inputs; None is variadic."""
         return None if self.args.endswith("*") else len(self.args.split())
 
     def argument(self, place: int) -> str:
         """What input `place` is called."""
-        return f"{self.args[:-1]}[{place}]" if self.arity is None else self.args.split()[place]
+        return f"{self.args[:-1]}[{place}]" if self.arity is None else self._names[place]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return self.args.split()
 
     def check_arity(self, count: int) -> None:
         if count != self.arity if self.arity is not None else not count:
