@@ -14,7 +14,7 @@ from repops import cpu, selftest
 from repops.backends import Backend, backend
 from repops.calls import random_call
 from repops.opset import OPS
-from repops.tensors import Array, canonical
+from repops.tensors import Array, canonical, spec_of
 
 from tests.kernels.cuda.calls import every_call, normal
 
@@ -130,6 +130,41 @@ def same_trees() -> int:
         if root != data_tree(canonical(array).tobytes()).root:
             raise Differs(f"the tree over {size} floats")
     return len(sizes)
+
+
+def fused_expressions_agree() -> int:
+    """Softmax and the like as one kernel, against their operators one by one on the cpu."""
+    import torch
+    from repops import composites
+    from repops.cuda.fusion import Fused
+    from repops.expression import evaluate, record
+
+    x, grad, weight, bias = (
+        normal(300, 768),
+        normal(300, 768, seed=1),
+        normal(768, seed=2),
+        normal(768, seed=3),
+    )
+    adam = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.01, "decoupled": True}
+    state = [*[normal(70001, seed=seed) for seed in range(4)], *[np.array(v, np.float32) for v in (3, 1e-3)]]
+    calls = (
+        (composites.gelu, [x], {}),
+        (composites.softmax, [x], {}),
+        (composites.softmax, [normal(5, 50257)], {}),
+        (composites.layer_norm, [x, weight, bias], {"eps": 1e-5}),
+        (composites.softmax_grad, [grad, x], {}),
+        (composites.adam, state, adam),
+    )
+    for function, inputs, options in calls:
+        expression = record(function, [spec_of(array) for array in inputs], **options)
+        want = evaluate(expression, cpu.execute, inputs)
+        got = Fused(expression)([torch.from_numpy(array).cuda() for array in inputs])
+        for index, (a, b) in enumerate(zip(got, want, strict=True)):
+            if _first_difference(canonical(a.cpu().numpy()), canonical(b)) is not None:
+                raise Differs(
+                    f"fused {expression.name} of {[array.shape for array in inputs]}: output {index}"
+                )
+    return len(calls)
 
 
 def graph_replays_the_same() -> int:

@@ -215,24 +215,33 @@ def _memory_bound(torch: Any) -> Iterator[Case]:
         bytes_moved + 2.0 * table.numel() * 4,
         "GB/s",
     )
-    yield _softmax(torch)
+    yield from _composites(torch)
 
 
-def _softmax(torch: Any) -> Case:
-    """As five operators, each through memory."""
-    from repops import cuda
+def _composites(torch: Any) -> Iterator[Case]:
+    """Fused, one pass over memory; softmax also as its operators, each through memory."""
+    from repops import composites, cuda
+    from repops.cuda.fusion import Fused
+    from repops.expression import Eager, record
 
-    x = _random(torch, 16384, 1024)
+    x, weight, bias = _random(torch, 16384, 1024), _random(torch, 1024), _random(torch, 1024)
     size = x.numel() * 4.0
+    functional = torch.nn.functional
 
-    def ours() -> object:
-        (top,) = cuda.execute("amax", [x], {"dims": (1,), "keepdim": 1})
-        (less,) = cuda.execute("sub", [x, top], {})
-        (powers,) = cuda.execute("exp", [less], {})
-        (total,) = cuda.execute("sum", [powers], {"dims": (1,), "keepdim": 1})
-        return cuda.execute("div", [powers, total], {})
+    def fused(function: Any, inputs: list[Any], **options: Any) -> Callable[[], object]:
+        specs = [cuda.executor.spec_of(tensor, "input") for tensor in inputs]
+        kernel = Fused(record(function, specs, **options))
+        return lambda: kernel(inputs)
 
-    return Case("softmax of 16384 x 1024, by operators", ours, lambda: torch.softmax(x, 1), 2 * size, "GB/s")
+    softmax, norm = fused(composites.softmax, [x]), fused(composites.layer_norm, [x, weight, bias], eps=1e-5)
+    yield Case("softmax of 16384 x 1024", softmax, lambda: torch.softmax(x, 1), 2 * size, "GB/s")
+    apart = lambda: composites.softmax(Eager(cuda.execute), x)  # noqa: E731
+    yield Case("the same by operators", apart, lambda: torch.softmax(x, 1), 2 * size, "GB/s")
+    theirs = lambda: functional.layer_norm(x, (1024,), weight, bias)  # noqa: E731
+    yield Case("layer norm of 16384 x 1024", norm, theirs, 2 * size, "GB/s")
+    yield Case(
+        "gelu of 16384 x 1024", fused(composites.gelu, [x]), lambda: functional.gelu(x), 2 * size, "GB/s"
+    )
 
 
 def _hashing(torch: Any) -> Iterator[Case]:

@@ -26,6 +26,7 @@ template <class T, bool WIDE> struct Matrices {
     const float *a, *b; // this thread's first copy of the first slice
     int rows;           // of A, from this thread's first on
     bool inside;        // is this thread's column of B?
+    bool full;          // is all of the tile inside?
 
     DEVICE_MEMBER Matrices(const Matmul &p_, const Share &s) : p(p_), batch(s.batch) {
         const int t = thread_index();
@@ -34,6 +35,7 @@ template <class T, bool WIDE> struct Matrices {
         b = p.b + (batch * p.k + t / B_COPIES) * p.grid.n + column;
         rows = (int)min_i64(p.grid.m - row, T::BM);
         inside = column < p.grid.n;
+        full = s.row + T::BM <= p.grid.m && s.column + T::BN <= p.grid.n;
     }
     DEVICE_MEMBER i64 begin(i64 chunk) const { return min_i64(chunk * CHUNK, p.k); }
     DEVICE_MEMBER void prepare(Table &, i64, i64) const {}
@@ -41,11 +43,18 @@ template <class T, bool WIDE> struct Matrices {
     DEVICE_MEMBER i64 row_step() const { return p.grid.n; }
     DEVICE_MEMBER i64 column_place(i64 c) const { return c < p.grid.n ? c : -1; }
 
+    DEVICE_MEMBER void load(Stage<T> &stage, const Table &, i64, i64 k0, i64 end) const {
+        if (full && end - k0 >= DEPTH)
+            fetch<true>(stage, k0, DEPTH);
+        else
+            fetch<false>(stage, k0, (int)min_i64(end - k0, DEPTH));
+    }
     // NOTE: rows and columns beyond the matrix are not fetched; what is multiplied in their place is not
     // stored.
-    DEVICE_MEMBER void load(Stage<T> &stage, const Table &, i64, i64 k0, i64 end) const {
-        const int t = thread_index(), ay = t / A_COPIES, ax = t % A_COPIES * V;
-        const int by = t / B_COPIES, bx = t % B_COPIES * V;
+    template <bool ALL_THERE> DEVICE_MEMBER void fetch(Stage<T> &stage, i64 k0, int left) const {
+        const u32 t = (u32)thread_index(); // unsigned: the divisions are shifts
+        const int ay = (int)(t / A_COPIES), ax = (int)(t % A_COPIES) * V;
+        const int by = (int)(t / B_COPIES), bx = (int)(t % B_COPIES) * V;
         const Pack<float, V> absent_a = splat<V>(minus_zero()), absent_b = splat<V>(0.0f);
         // NOTE: opaque, or the compiler keeps the multiples of the row length in registers, and spills.
         const i64 step_a = opaque(A_ROWS * p.k), step_b = opaque(B_ROWS * p.grid.n);
@@ -53,18 +62,18 @@ template <class T, bool WIDE> struct Matrices {
 #pragma unroll
         for (int y = 0; y < T::BM; y += A_ROWS, from += step_a) {
             float *to = &stage.a[ay + y][ax];
-            if (k0 + ax >= end)
+            if (!ALL_THERE && ax >= left)
                 *(Pack<float, V> *)to = absent_a;
-            else if (y < rows)
+            else if (ALL_THERE || y < rows)
                 copy_async<4 * V>(to, from);
         }
         from = b + k0 * p.grid.n;
 #pragma unroll
         for (int y = 0; y < DEPTH; y += B_ROWS, from += step_b) {
             float *to = &stage.b[by + y][bx];
-            if (k0 + by + y >= end)
+            if (!ALL_THERE && by + y >= left)
                 *(Pack<float, V> *)to = absent_b;
-            else if (inside)
+            else if (ALL_THERE || inside)
                 copy_async<4 * V>(to, from);
         }
     }

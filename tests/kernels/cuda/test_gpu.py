@@ -30,6 +30,7 @@ on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), r
             id="large",
             marks=[*on_a_gpu, pytest.mark.slow],
         ),
+        pytest.param(gpu_checks.fused_expressions_agree, id="fused", marks=on_a_gpu),
         pytest.param(gpu_checks.same_trees, id="trees", marks=on_a_gpu),
         pytest.param(gpu_checks.graph_replays_the_same, id="graph", marks=on_a_gpu),
     ],
