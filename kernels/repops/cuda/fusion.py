@@ -42,6 +42,7 @@ class FusedKernel:
         if self._geometry.n > BLOCK * BLOCK:
             raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)
         self._keeps = self._reduces and self._geometry.n <= KEPT_ROW
+        self._plans: dict[Target, Plan] = {}
         body = self._rows() if self._reduces else self._elements()
         key = hashlib.sha256("\n".join(body).encode()).hexdigest()[:16]
         self.name = f"fused_{key}"
@@ -66,6 +67,11 @@ class FusedKernel:
 
     def plan(self, target: Target) -> Plan:
         """Buffers are the inputs, then the distinct outputs."""
+        if target not in self._plans:
+            self._plans[target] = self._plan(target)
+        return self._plans[target]
+
+    def _plan(self, target: Target) -> Plan:
         g, count = self._geometry, len(self.expression.inputs)
         gap = [0] * (MAX_RANK - len(g.outer))
         rows = elements(g.outer)

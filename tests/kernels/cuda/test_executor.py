@@ -1,13 +1,11 @@
 """The executor and the launching of plans, against a driver that runs kernels on the host."""
 
-import ctypes
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from repops import cpu
 from repops.calls import random_call
-from repops.cuda import device as device_module
 from repops.cuda import executor
 from repops.cuda.errors import CudaUnavailable, LaunchError
 from repops.cuda.hashing import TreeKind
@@ -17,98 +15,13 @@ from repops.tensors import AliasError, ArrayError, canonical
 from referee_py.commit.tensor import data_tree
 
 from .calls import contractions
-from .emulation import library, needs_gcc
+from .emulation import needs_gcc
 
 torch = pytest.importorskip("torch")
+
+from .host_driver import get, put  # noqa: E402 - needs torch
+
 pytestmark = needs_gcc
-
-GPU = SimpleNamespace(index=0, type="cuda")
-
-
-class OnGpu(torch.Tensor):
-    """A tensor in host memory that says it is on a GPU."""
-
-    is_cuda = True
-    device = GPU
-
-
-class HostDriver:
-    """What repops.cuda.device uses of cuda.bindings.driver."""
-
-    def __init__(self):
-        self.contexts, self.modules, self.launched = [], [], []
-
-    def __getattr__(self, name):
-        return lambda *_: (0, name)
-
-    def cuCtxPushCurrent(self, context):  # noqa: N802
-        self.contexts.append(context)
-        return (0,)
-
-    def cuCtxPopCurrent(self):  # noqa: N802
-        return 0, self.contexts.pop()
-
-    def cuModuleLoadData(self, code):  # noqa: N802
-        self.modules.append(code)
-        return 0, code
-
-    def cuModuleGetFunction(self, module, name):  # noqa: N802
-        return 0, (module, name.decode())
-
-    def cuGetErrorString(self, _status):  # noqa: N802
-        return 0, b"no such thing"
-
-    def cuLaunchKernel(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):  # noqa: N802
-        assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0)
-        assert self.contexts
-        _, name = kernel
-        place = ctypes.cast(arguments, ctypes.POINTER(ctypes.c_void_p))[0]
-        words = ctypes.string_at(place, ctypes.c_int.in_dll(library(), f"{name}_bytes").value)
-        assert library().emulate_launch(getattr(library(), name), words, bx, gx, 0) is None
-        self.launched.append((name, stream))
-        return (0,)
-
-
-def put(array):
-    return torch.from_numpy(np.array(array)).as_subclass(OnGpu)
-
-
-def get(tensor):
-    return tensor.as_subclass(torch.Tensor).numpy()
-
-
-@pytest.fixture
-def driver(monkeypatch):
-    """A GPU that is this machine."""
-    host = HostDriver()
-    cuda = SimpleNamespace(
-        get_device_properties=lambda _: SimpleNamespace(
-            name="host", major=9, minor=0, multi_processor_count=4
-        ),
-        current_stream=lambda _: SimpleNamespace(cuda_stream=77),
-        current_device=lambda: 0,
-    )
-
-    def empty(shape, dtype, device):
-        assert device == 0
-        return torch.empty(shape, dtype=dtype).as_subclass(OnGpu)
-
-    names = ("Tensor", "strided", "uint8", "float32", "int64", "bool")
-    fake = SimpleNamespace(
-        cuda=cuda,
-        empty=empty,
-        **{name: getattr(torch, name) for name in names},
-    )
-    for module in (device_module, executor):
-        monkeypatch.setattr(module, "torch_with_cuda", lambda: fake)
-    monkeypatch.setattr(device_module, "driver", lambda: host)
-    monkeypatch.setattr(device_module, "machine_code", lambda source, arch: f"{source} for {arch}")
-    caches = (device_module.device, executor._dtypes, executor._torch_dtype)
-    for cached in caches:
-        cached.cache_clear()
-    yield host
-    for cached in caches:
-        cached.cache_clear()
 
 
 def test_every_operator_runs_through_the_driver(driver):

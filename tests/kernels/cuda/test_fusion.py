@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from repops import composites as c
 from repops import cpu
-from repops.cuda import compiler
-from repops.cuda.fusion import FusedKernel
+from repops.cuda import compiler, device
+from repops.cuda.fusion import Fused, FusedKernel
 from repops.expression import evaluate, record
-from repops.opset import F32
+from repops.opset import F32, ShapeError
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation
@@ -92,6 +92,24 @@ def test_gives_the_bits_of_the_operators(library, order):
         for number, array in zip(expression.outputs, want, strict=True):
             got = np.frombuffer(outputs[kernel.outputs.index(number)].view.tobytes(), array.dtype)
             assert canonical(got).tobytes() == canonical(array).tobytes(), (expression.name, array.shape)
+
+
+@needs_gcc
+def test_runs_through_the_driver(library, driver, monkeypatch):
+    from .host_driver import get, put
+
+    monkeypatch.setattr(device, "cached", lambda _text, name, architecture: f"{name} for {architecture}")
+    driver.library = library
+    for kernel, inputs in made():
+        fused = Fused(kernel.expression)
+        tensors = [put(array) for array in inputs]
+        for _ in range(2):
+            got = fused(tensors)
+        for a, b in zip(got, evaluate(kernel.expression, cpu.execute, inputs), strict=True):
+            assert canonical(get(a)).tobytes() == canonical(b).tobytes(), kernel.expression.name
+    assert len(driver.modules) == len(set(driver.modules))
+    with pytest.raises(ShapeError, match="not what it was made for"):
+        fused([put(np.zeros((2, 2), np.float32)), *tensors[1:]])
 
 
 def test_compiles_without_contractions():
