@@ -17,7 +17,8 @@ PYTEST := $(BIN)/pytest -n 2
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
 SOLIDITY_SOURCES := $(call sources,contracts,-name '*.sol')
-C_FILES := $(filter %.c %.h,$(C_SOURCES) $(call sources,tests/kernels,-name '*.[ch]'))
+C_FILES := $(filter %.c %.h %.cpp %.cu %.cuh,$(C_SOURCES) $(call sources,kernels/cuda,-name '*.cu*') \
+	$(call sources,tests/kernels,-name '*.[ch]' -o -name '*.cpp'))
 SOLIDITY_FILES := $(filter %.sol,$(SOLIDITY_SOURCES))
 
 .PHONY: help
