@@ -163,6 +163,16 @@ def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any)
     return expression
 
 
+def live(expression: Expression) -> list[tuple[int, Node]]:
+    """The nodes that an output needs, with their numbers, in order."""
+    first = len(expression.inputs)
+    needed = set(expression.outputs)
+    for number, node in reversed(list(enumerate(expression.nodes, first))):
+        if number in needed:
+            needed.update(node.inputs)
+    return [(number, node) for number, node in enumerate(expression.nodes, first) if number in needed]
+
+
 def evaluate(
     expression: Expression, execute: Callable[..., list[Array]], inputs: Sequence[Array]
 ) -> list[Array]:

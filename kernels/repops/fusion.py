@@ -23,10 +23,11 @@ import numpy as np
 
 from . import cpu
 from .composites import adam
-from .expression import Expression, argument_names, evaluate, record
+from .expression import Expression, argument_names, live, record
 from .library import LIBRARY
 from .memory import address_of, allocate, check_out, check_overlap
 from .opset import F32, ITEM_SIZE, OPS, ArityError, OpError, Shape, ShapeError, Spec, broadcast
+from .segments import Segments
 from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
@@ -117,7 +118,7 @@ class Plan:
 
     def __init__(self, expression: Expression, isa: int):
         self.expression = expression
-        self._nodes = _live(expression)
+        self._nodes = live(expression)
         reduces = any(node.op in REDUCTIONS for _, node in self._nodes)
         shapes = [expression.spec(i)[1] for i in range(len(expression.inputs))]
         try:
@@ -246,16 +247,6 @@ class Plan:
         return np.array(words, dtype=np.uint64)
 
 
-def _live(expression: Expression) -> list[tuple[int, Any]]:
-    """The nodes that an output needs, with their numbers, in order."""
-    first = len(expression.inputs)
-    needed = set(expression.outputs)
-    for number, node in reversed(list(enumerate(expression.nodes, first))):
-        if number in needed:
-            needed.update(node.inputs)
-    return [(number, node) for number, node in enumerate(expression.nodes, first) if number in needed]
-
-
 LIBRARY.repops_kernel.restype = ctypes.c_void_p
 LIBRARY.repops_fused.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
 LIBRARY.repops_adam.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
@@ -363,17 +354,26 @@ class FusedAdam(Fused):
         return int(LIBRARY.repops_adam(self._options, data, threads, isa))
 
 
+def _fuse(expression: Expression) -> Fused | None:
+    try:
+        return Fused(expression)
+    except NotFusibleError:
+        return None
+
+
 @lru_cache(maxsize=4096)
 def _compiled(
     function: Callable[..., Any], inputs: tuple[Spec, ...], options: tuple[tuple[str, Any], ...]
-) -> tuple[Expression, Fused | None]:
+) -> tuple[Expression, Fused | None, Segments | None]:
+    """The expression, and as one kernel or else in segments."""
     expression = record(function, inputs, **dict(options))
-    try:
-        if FusedAdam.fits(function, inputs):
-            return expression, FusedAdam(expression, **dict(options))
-        return expression, Fused(expression)
-    except NotFusibleError:
-        return expression, None
+    kernel = _fuse(expression)
+    return expression, kernel, None if kernel else Segments(expression, _run_of, cpu.execute)
+
+
+def _run_of(expression: Expression) -> Callable[[Sequence[Array]], list[Array]] | None:
+    kernel = _fuse(expression)
+    return kernel.run if kernel else None
 
 
 def fused(function: Callable[..., Any], inputs: Iterable[Spec], **options: Any) -> Fused | None:
@@ -389,15 +389,15 @@ def _arguments(function: Callable[..., Any], count: int) -> tuple[str, ...]:
 def apply(
     function: Callable[..., Any], *inputs: Array, out: Sequence[Array] | None = None, **options: Any
 ) -> list[Array]:
-    """The outputs of a composite on the cpu: fused if it is a single pass, else operator by operator.
+    """The outputs of a composite on the cpu: fused if it is a single pass, else as few passes as it takes.
 
     `out` is as for Fused. Raises an OpError that names the argument.
     """
     specs = tuple(map(spec_of, inputs, _arguments(function, len(inputs))))
-    expression, kernel = _compiled(function, specs, tuple(options.items()))
+    expression, kernel, segments = _compiled(function, specs, tuple(options.items()))
     if kernel:
         return kernel.run(inputs, out=out)
-    results = evaluate(expression, cpu.execute, inputs)
+    results = segments(inputs)
     if out is None:
         return results
     check_out(expression.name, out, cpu.output_layout([expression.spec(i) for i in expression.outputs]))

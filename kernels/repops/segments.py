@@ -1,0 +1,128 @@
+"""An expression that is no single pass, in several: runs of elementwise operators as one kernel, the others between.
+
+    batch_norm:   sum(x)
+                  m = .../n                      [1, C, 1]
+                  d d, d = x - m                 one kernel; only the square is kept
+                  sum(d d)
+                  r = rsqrt(.../n + eps)         [1, C, 1]
+                  (d r) w + b                    one kernel; d is computed again, which costs less than keeping it
+
+The bits are those of the operators one by one, because an expression is its operators however often one is applied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from .expression import Expression, Node, evaluate, live
+from .opset import MAX_ELEMENTS, OPS, Shape
+from .tensors import Array
+
+_ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
+# Done again where they are needed, rather than written to memory and read back.
+_CHEAP = frozenset(
+    ("add", "sub", "mul", "neg", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "where", "cast")
+)
+
+Execute = Callable[..., list[Array]]
+Run = Callable[[Sequence[Array]], list[Array]]
+
+
+class _Step(NamedTuple):
+    run: Run
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    done: tuple[int, ...] = ()  # values that nothing needs any more
+
+
+class Segments:
+    """`fuse` makes one kernel of an expression, or gives None; `execute` applies one operator."""
+
+    def __init__(self, expression: Expression, fuse: Callable[[Expression], Run | None], execute: Execute):
+        self._expression, self._fuse, self._execute = expression, fuse, execute
+        self._nodes = dict(live(expression))
+        self._groups: dict[int, tuple[int, int, Shape, int]] = {}
+        for number, node in self._nodes.items():
+            self._groups[number] = self._group(number, node)
+        self._kept = self._find_kept()
+        self._steps: list[_Step] = []
+        needed = set(expression.outputs)
+        for step in reversed([self._step(numbers) for numbers in self._in_order()]):
+            done = set(step.inputs) - needed
+            needed |= done
+            self._steps.insert(0, step._replace(done=tuple(done)))
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs of the expression, for inputs of its specs."""
+        values = dict(enumerate(inputs))
+        for step in self._steps:
+            results = step.run([values[number] for number in step.inputs])
+            values.update(zip(step.outputs, results, strict=True))
+            for number in step.done:
+                del values[number]
+        return [values[number] for number in self._expression.outputs]
+
+    def _group(self, number: int, node: Node) -> tuple[int, int, Shape, int]:
+        """(level, size, shape, 0) of an elementwise node; any other node is alone and begins a level.
+
+        INVARIANT: broadcasting turns a 1 into more, or into 0, which counts as more here. So groups of a level need
+        smaller ones only, and their ascending order is an order of execution.
+        """
+        level = max((self._groups[i][0] for i in node.inputs if i in self._groups), default=0)
+        alone = node.op not in _ELEMENTWISE and not self._is_constant(number)
+        size = -1 if alone else math.prod(dim or MAX_ELEMENTS for dim in node.spec[1])
+        return level + alone, size, node.spec[1], number if alone else 0
+
+    def _is_constant(self, number: int) -> bool:
+        node = self._nodes.get(number)
+        return node is not None and node.op == "full" and node.spec[1] == ()
+
+    def _find_kept(self) -> set[int]:
+        """The values that are in memory: results, and what another group needs and had better not do again."""
+        kept = set(self._expression.outputs) & set(self._nodes)
+        for number, node in self._nodes.items():
+            for operand in node.inputs:
+                if operand not in self._nodes or self._groups[operand] == self._groups[number]:
+                    continue
+                same_shape = self._groups[operand][1:] == self._groups[number][1:]
+                if not (same_shape and self._is_cheap(operand)) and not self._is_constant(operand):
+                    kept.add(operand)
+        return kept
+
+    def _is_cheap(self, number: int) -> bool:
+        """And everything of its group that it is made of."""
+        node, group = self._nodes[number], self._groups[number]
+        return node.op in _CHEAP and all(
+            self._is_cheap(i) for i in node.inputs if i in self._nodes and self._groups[i] == group
+        )
+
+    def _in_order(self) -> list[list[int]]:
+        """The kept values of each group."""
+        groups: dict[tuple[int, int, Shape, int], list[int]] = {}
+        for number in sorted(self._kept):
+            groups.setdefault(self._groups[number], []).append(number)
+        return [groups[key] for key in sorted(groups)]
+
+    def _step(self, outputs: list[int]) -> _Step:
+        """An expression of its own, from kept values to kept values."""
+        known, mine = len(self._expression.inputs), set(outputs)
+        needed, inputs = set(outputs), set()
+        for number in sorted(self._nodes, reverse=True):
+            if number in needed:
+                for operand in self._nodes[number].inputs:
+                    available = operand < known or (operand in self._kept and operand not in mine)
+                    (inputs if available else needed).add(operand)
+        order = sorted(inputs)
+        place = {number: i for i, number in enumerate([*order, *sorted(needed)])}
+        whole = self._expression
+        part = Expression(tuple(whole.spec(i) for i in order), whole.name, tuple(f"value {i}" for i in order))
+        for number in sorted(needed):
+            node = self._nodes[number]
+            part.nodes.append(Node(node.op, tuple(place[i] for i in node.inputs), node.attrs, node.spec))
+        part.outputs = tuple(place[number] for number in outputs)
+        kernel = self._fuse(part) if len(needed) > 1 else None
+        return _Step(
+            kernel or (lambda values: evaluate(part, self._execute, values)), tuple(order), tuple(outputs)
+        )
