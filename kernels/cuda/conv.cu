@@ -40,6 +40,14 @@ template <class I> struct Taps {
     Tap<I> at[CHUNK];
 };
 
+// 0 <= x < size, in one comparison.
+DEVICE bool inside(int x, i64 size) {
+    return (u32)x < (u32)size;
+}
+DEVICE bool inside(i64 x, i64 size) {
+    return (u64)x < (u64)size;
+}
+
 template <class T, int MODE, class I> struct Gather {
     static constexpr bool MASKED = true;
     typedef Taps<I> Table;
@@ -155,36 +163,37 @@ template <class T, int MODE, class I> struct Gather {
     }
 
     DEVICE_MEMBER void load(Stage<T> &stage, const Table &table, i64 begin, i64 k0, i64 end) const {
-        const int t = thread_index(), left = (int)min_i64(end - k0, DEPTH);
-        const Tap<I> *taps_here = table.at + (k0 - begin);
-        {
-            const int x = t % DEPTH, y0 = t / DEPTH;
-            const i64 step = opaque(A_ROWS * a_step()); // see matmul.cu
-            const float *from = x < left ? a + taps_here[x].a : a;
+        if (end - k0 >= DEPTH)
+            fetch<true>(stage, table.at + (k0 - begin), DEPTH);
+        else
+            fetch<false>(stage, table.at + (k0 - begin), (int)(end - k0));
+    }
+    // NOTE: rows beyond the matrix are not fetched; what is multiplied in their place is not stored.
+    template <bool ALL_THERE> DEVICE_MEMBER void fetch(Stage<T> &stage, const Tap<I> *slice, int left) const {
+        const u32 t = (u32)thread_index();
+        const int ax = (int)(t % DEPTH), ay = (int)(t / DEPTH), bx = (int)(t % T::BN), by = (int)(t / T::BN);
+        const i64 step = opaque(A_ROWS * a_step()); // see matmul.cu
+        const float *from = ALL_THERE || ax < left ? a + slice[ax].a : a;
 #pragma unroll
-            for (int y = 0; y < T::BM; y += A_ROWS, from += step) {
-                float *to = &stage.a[y0 + y][x];
-                if (x >= left)
-                    *to = minus_zero();
-                else if (y < rows)
-                    copy_async<4>(to, from);
-            }
+        for (int y = 0; y < T::BM; y += A_ROWS, from += step) {
+            if (!ALL_THERE && ax >= left)
+                stage.a[ay + y][ax] = minus_zero();
+            else
+                copy_async_if(y < rows, &stage.a[ay + y][ax], from);
         }
-        const int x = t % T::BN, y0 = t / T::BN;
         const auto &size = MODE == INPUT ? p.out : p.in;
 #pragma unroll
-        for (int y = y0; y < DEPTH; y += B_ROWS) {
+        for (int y = 0; y < DEPTH; y += B_ROWS) {
             bool exists = true;
-            if (y >= left) {
-                stage.b[y][x] = 0.0f;
+            if (!ALL_THERE && by + y >= left) {
+                stage.b[by + y][bx] = 0.0f;
             } else {
-                const Tap<I> tap = taps_here[y];
-                const I th = tap.h + h, tw = tap.w + w;
-                exists = th >= 0 && th < (I)size[0] && tw >= 0 && tw < (I)size[1];
-                if (exists) copy_async<4>(&stage.b[y][x], b + tap.at);
+                const Tap<I> tap = slice[by + y];
+                exists = inside(tap.h + h, size[0]) && inside(tap.w + w, size[1]);
+                copy_async_if(exists, &stage.b[by + y][bx], b + tap.at);
             }
             const u32 all = lanes_where(exists);
-            if (t % WARP == 0) stage.exists[y][x / WARP] = all;
+            if (t % WARP == 0) stage.exists[by + y][bx / WARP] = all;
         }
     }
 

@@ -105,6 +105,15 @@ template <int BYTES> DEVICE void copy_async(void *shared, const void *global) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES)
                      : "memory");
 }
+// The same for 4 bytes, if `wanted`; no branch.
+DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
+    const u32 to = (u32)__cvta_generic_to_shared(shared);
+    asm volatile(
+        "{\n .reg .pred p;\n setp.ne.u32 p, %2, 0;\n @p cp.async.ca.shared.global [%0], [%1], 4;\n}" ::"r"(
+            to),
+        "l"(global), "r"((u32)wanted)
+        : "memory");
+}
 DEVICE void copies_wait() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 }

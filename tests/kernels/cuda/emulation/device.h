@@ -129,6 +129,9 @@ DEVICE i64 opaque(i64 x) {
 template <int BYTES> void copy_async(void *shared, const void *global) {
     emulated_copy_later(shared, global, BYTES);
 }
+DEVICE void copy_async_if(bool wanted, void *shared, const void *global) {
+    if (wanted) emulated_copy_later(shared, global, 4);
+}
 DEVICE void copies_wait() {
     emulated_copies_wait();
 }
