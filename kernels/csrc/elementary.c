@@ -41,6 +41,7 @@ UNARY(cos)
 UNARY(log1p)
 
 row_kernel *const pow_rows[ISA_COUNT] = BY_ISA(pow);
+row_kernel *const exp_sub_rows[ISA_COUNT] = BY_ISA(exp_sub);
 
 typedef struct {
     broadcast walk;

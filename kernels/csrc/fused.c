@@ -284,6 +284,7 @@ REPOPS_EXPORT void *repops_kernel(const char *name, int isa, int64_t *kind) {
     for (const named_row *k = named_rows; k->name; k++)
         if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
     if (!strcmp(name, "pow_f32")) return (void *)pow_rows[isa];
+    if (!strcmp(name, "exp_sub_f32")) return (void *)exp_sub_rows[isa];
     *kind = MAP;
     for (int k = 0; named_maps[k].name; k++)
         if (!strcmp(named_maps[k].name, name)) return (void *)named_maps[k].kernel[isa];

@@ -334,6 +334,24 @@ MAP(erf)
 MAP(sin)
 MAP(cos)
 
+// exp(a - b), the difference rounded: where softmax begins. With it the differences stay in registers.
+void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,
+                    int64_t sb) {
+    float *out = to, difference[16];
+    const float *a = minuends, *b = subtrahends;
+    __mmask16 again;
+    for (; n > 0; n -= 16, out += 16, a += 16 * sa, b += 16 * sb) {
+        const __mmask16 lanes = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
+        const __m512 x = _mm512_sub_ps(sa ? _mm512_maskz_loadu_ps(lanes, a) : _mm512_set1_ps(*a),
+                                       sb ? _mm512_maskz_loadu_ps(lanes, b) : _mm512_set1_ps(*b));
+        _mm512_mask_storeu_ps(out, lanes, exp_16(x, &again));
+        if (__builtin_expect(again & lanes, 0)) {
+            _mm512_storeu_ps(difference, x);
+            exp_again(out, difference, again & lanes);
+        }
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------- pow
 
 // exp(y log|x|). The logarithm is within 2^-50, so the product, below 2^7, within 2^-43.

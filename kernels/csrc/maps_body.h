@@ -52,6 +52,18 @@ MAP(erf, OR_ZERO, 1)
 MAP(sin, OR_ZERO, magnitude(x) < TRIG_MODERATE)
 MAP(cos, low, magnitude(x) < TRIG_MODERATE)
 
+// exp(a - b), the difference rounded: where softmax begins.
+void ISA(exp_sub)(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,
+                  int64_t sb) {
+    float *out = to, difference[BLOCK_SIZE];
+    const float *a = minuends, *b = subtrahends;
+    for (int64_t at = 0; at < n; at += BLOCK_SIZE) {
+        const int64_t count = min_i64(BLOCK_SIZE, n - at);
+        for (int64_t i = 0; i < count; i++) difference[i] = a[(at + i) * sa] - b[(at + i) * sb];
+        ISA(exp)(out + at, difference, count);
+    }
+}
+
 // pow, for operands that run (stride 1) or stand (stride 0).
 static __attribute__((noinline)) void pow_again(float *out, const float *x, const float *y,
                                                 const int32_t *again) {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -134,6 +135,7 @@ class Plan:
             for i, spec in enumerate(expression.inputs)
         }
         self._code: list[_Instruction] = []
+        self._readers = Counter([*expression.outputs, *(i for _, node in self._nodes for i in node.inputs)])
         for number, node in self._nodes:
             self._add(number, node)
         if len(self._values) > MAX_VALUES:
@@ -165,7 +167,15 @@ class Plan:
             name = f"where_{ITEM_SIZE[node.spec[0]]}"
         else:
             name = f"{node.op}_{dtypes[0]}" + (f"_{node.spec[0].name.lower()}" if node.op == "cast" else "")
-        self._code.append(_Instruction(name, number, node.inputs, phase, varies))
+        inputs = node.inputs
+        if node.op == "exp" and self._readers[inputs[0]] == 1 and self._code[-1:]:
+            # The differences of a softmax need not be stored: exp(a - b) is one kernel.
+            before = self._code[-1]
+            if before.result == inputs[0] and before.name == "sub_f32":
+                name, inputs = "exp_sub_f32", before.operands
+                self._code.pop()
+                del self._values[before.result]
+        self._code.append(_Instruction(name, number, inputs, phase, varies))
         self._values[number] = Value(node.spec, varies, phase, Place.TEMPORARY if varies else Place.ITEM)
 
     def _place_outputs(self) -> None:
