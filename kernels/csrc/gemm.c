@@ -85,12 +85,9 @@ VARIANTS(inside, (const int64_t *at, int64_t shift, int64_t size, uint32_t *bits
 static void find_existing(const gemm *g, const taps *t, enum isa isa, panel *p) {
     const int64_t inner = g->taps.size[2], window = g->taps.size[1] * inner;
     const uint32_t all = (uint32_t)((UINT64_C(1) << p->count) - 1);
+    const int64_t once = min_i64(window, t->count); // then the same again
     uint32_t across[CHUNK], down = 0, common = all;
-    for (int64_t k = 0; k < t->count; k++) {
-        if (k >= window) {
-            p->exists[k] = p->exists[k - window];
-            continue;
-        }
+    for (int64_t k = 0; k < once; k++) {
         if (k < inner)
             inside[isa](p->x, t->x[k], g->wide, &across[k]);
         else
@@ -98,6 +95,10 @@ static void find_existing(const gemm *g, const taps *t, enum isa isa, panel *p) 
         if (k == 0 || t->y[k] != t->y[k - 1]) inside[isa](p->y, t->y[k], g->high, &down);
         p->exists[k] = across[k] & down & all;
         common &= p->exists[k];
+    }
+    for (int64_t done = once, more; done < t->count; done += more) {
+        more = min_i64(done, t->count - done);
+        memcpy(p->exists + done, p->exists, (size_t)more * sizeof *p->exists);
     }
     p->whole = common == all;
 }
@@ -114,18 +115,24 @@ static void find_panel(const plan *p, int64_t first, int64_t count, const taps *
     find_existing(g, t, p->isa, c);
 }
 
-static void pack_a(const plan *p, int64_t batch, int64_t row, int64_t rows, const taps *t, float *out) {
+// The panels of rows m0 <= m < m1, one after the other. Where rows lie close together, a few taps of all are
+// taken at a time, so that memory is read in its order.
+static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const taps *t, float *out) {
     const gemm *g = p->g;
-    int64_t lane[MAX_HEIGHT];
-    for (int64_t i = 0; i < rows; i++) lane[i] = (row + i) * g->a_row;
-    const gathered from = {.data = g->a + batch * g->a_batch,
-                           .lanes = rows,
-                           .steps = t->count,
-                           .lane = lane,
-                           .step = t->a,
-                           .lane_apart = apart(g->a_row),
-                           .step_apart = apart(g->a_tap.stride[2])};
-    pack(&from, p->kernel, out, p->kernel->height);
+    const int64_t height = p->kernel->height, block = g->a_row < CHUNK ? 64 : CHUNK;
+    for (int64_t k = 0; k < t->count; k += block)
+        for (int64_t m = m0; m < m1; m += height) {
+            int64_t lane[MAX_HEIGHT];
+            for (int64_t i = 0; i < height; i++) lane[i] = (m + i) * g->a_row;
+            const gathered from = {.data = g->a + batch * g->a_batch,
+                                   .lanes = min_i64(height, m1 - m),
+                                   .steps = min_i64(block, t->count - k),
+                                   .lane = lane,
+                                   .step = t->a + k,
+                                   .lane_apart = apart(g->a_row),
+                                   .step_apart = apart(g->a_tap.stride[2])};
+            pack(&from, p->kernel, out + (m - m0) * t->count + k * height, height);
+        }
 }
 
 // Taps that do not exist are read along with the others where that stays inside b. Where it would not, the
@@ -171,8 +178,9 @@ static void prefetch_b(const gemm *g, int64_t batch, int64_t column, const taps 
     int64_t lane;
     expand(&g->columns, &g->b_column, column, 1, &lane);
     for (int64_t k = t->count * i / parts; k < t->count * (i + 1) / parts; k++) {
+        if (k > 0 && t->b[k] - t->b[k - 1] == 1) continue; // the same cache lines
         const uintptr_t at =
-            (uintptr_t)g->b + (uintptr_t)(batch * g->b_batch + lane + t->b[k]) * sizeof *g->b;
+            (uintptr_t)(g->b + batch * g->b_batch) + ((uintptr_t)lane + (uintptr_t)t->b[k]) * sizeof *g->b;
         __builtin_prefetch((const void *)at, 0, 2);
         __builtin_prefetch((const void *)(at + 64), 0, 2);
     }
@@ -212,8 +220,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
     int64_t k = 0;
     do { // once even if there are no taps
         find_taps(g, k, &t);
-        for (int64_t m = m0; m < m1; m += height)
-            pack_a(p, batch, m, min_i64(height, m1 - m), &t, a + (m - m0) * t.count);
+        pack_a(p, batch, m0, m1, &t, a);
         for (int64_t n = n0; n < n1; n += width) {
             find_panel(p, n, min_i64(width, n1 - n), &t, &columns);
             pack_b(p, batch, &columns, &t, b);
