@@ -24,7 +24,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
 //
 // The columns' lanes start as their first element, since combine(identity, x) is x; `column_lanes` is 1 where
 // the order does not matter.
-#define REDUCTION(name, T, LANE, load, combine, identity, unload, column_lanes)                              \
+#define REDUCTION(name, T, LANE, load, combine, identity, unload, column_lanes, whole)                       \
     BODY name##_begin_body(void *state) {                                                                    \
         LANE *lane = state;                                                                                  \
         for (int j = 0; j < LANES; j++) lane[j] = identity;                                                  \
@@ -80,14 +80,53 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
     VARIANTS(name##_columns,                                                                                 \
              (const void *x, const int64_t *offset, int64_t n, int64_t width, void *results, int64_t apart), \
              (x, offset, n, width, results, apart))                                                          \
-    const reduction name = {name##_begin, name##_add, name##_fold, name##_whole, name##_columns};
+    const reduction name = {name##_begin, name##_add, name##_fold, whole, name##_columns};
 
 #define MINUS_INF_KEY order_key(-__builtin_inff())
 
-REDUCTION(sum_f32, float, float, SELF, add_f32, -0.0f, SELF, LANES)
-REDUCTION(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF, 1)
-REDUCTION(amax_f32, float, int32_t, order_key, max_key, MINUS_INF_KEY, from_key, 1)
-REDUCTION(amax_i64, int64_t, int64_t, SELF, max_i64_of, INT64_MIN, SELF, 1)
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+// The larger, -0 below +0; a NaN loses, so that NaNs are looked for apart: a third of the work of order keys.
+#define LARGER(a, b) _mm512_range_ps(a, b, 5)
+#define UNORDERED(a, b) _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q)
+
+TARGET_AVX512 static void amax_f32_whole_wide(const void *from, int64_t n, void *result) {
+    const float *x = from;
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    __m512 m[4] = {lowest, lowest, lowest, lowest};
+    __mmask16 nan = 0;
+    for (; n >= 64; n -= 64, x += 64) {
+        const __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
+        const __m512 c = _mm512_loadu_ps(x + 32), d = _mm512_loadu_ps(x + 48);
+        m[0] = LARGER(m[0], a), m[1] = LARGER(m[1], b), m[2] = LARGER(m[2], c), m[3] = LARGER(m[3], d);
+        nan |= UNORDERED(a, b) | UNORDERED(c, d);
+    }
+    for (; n > 0; n -= 16, x += 16) {
+        const __mmask16 lanes = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
+        const __m512 a = _mm512_mask_loadu_ps(lowest, lanes, x);
+        m[0] = LARGER(m[0], a);
+        nan |= UNORDERED(a, a);
+    }
+    __m512 top = LARGER(LARGER(m[0], m[1]), LARGER(m[2], m[3]));
+    top = LARGER(top, _mm512_shuffle_f32x4(top, top, 0x4E));
+    top = LARGER(top, _mm512_shuffle_f32x4(top, top, 0xB1));
+    top = LARGER(top, _mm512_permute_ps(top, 0x4E));
+    top = LARGER(top, _mm512_permute_ps(top, 0xB1));
+    *(float *)result = nan ? __builtin_nanf("") : _mm512_cvtss_f32(top);
+}
+static void amax_f32_whole_portable(const void *x, int64_t n, void *result);
+TARGET_AVX2 static void amax_f32_whole_avx2(const void *x, int64_t n, void *result);
+static void (*const amax_f32_rows[ISA_COUNT])(const void *x, int64_t n, void *result) = {
+    amax_f32_whole_portable, amax_f32_whole_avx2, amax_f32_whole_wide};
+#else
+#define amax_f32_rows amax_f32_whole
+#endif
+
+REDUCTION(sum_f32, float, float, SELF, add_f32, -0.0f, SELF, LANES, sum_f32_whole)
+REDUCTION(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF, 1, sum_i64_whole)
+REDUCTION(amax_f32, float, int32_t, order_key, max_key, MINUS_INF_KEY, from_key, 1, amax_f32_rows)
+REDUCTION(amax_i64, int64_t, int64_t, SELF, max_i64_of, INT64_MIN, SELF, 1, amax_i64_whole)
 
 const named_reduction named_reductions[] = {
     {"sum_f32", &sum_f32},   {"sum_i64", &sum_i64}, {"amax_f32", &amax_f32},

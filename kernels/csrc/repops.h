@@ -92,7 +92,8 @@ void parallel(int threads, int64_t total, int64_t grain, range_body *body, void 
 // The best instruction set of this machine.
 REPOPS_EXPORT int repops_best_isa(void);
 
-// Before a loop whose iterations touch different elements, even if one array is another: it may be vectorised.
+// Before a loop whose iterations touch different elements, even if one array is another: it may be
+// vectorised.
 #if defined(__clang__)
 #define NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -122,7 +123,8 @@ REPOPS_EXPORT int repops_best_isa(void);
     TARGET_AVX512 static void name##_avx512 parameters {                                                     \
         name##_body arguments;                                                                               \
     }                                                                                                        \
-    static void(*const name[ISA_COUNT]) parameters = {name##_portable, name##_avx2, name##_avx512};
+    __attribute__((unused)) static void(*const name[ISA_COUNT])                                              \
+        parameters = {name##_portable, name##_avx2, name##_avx512};
 #else
 #define VARIANTS(name, parameters, arguments)                                                                \
     static void name##_portable parameters {                                                                 \

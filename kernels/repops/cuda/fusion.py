@@ -1,7 +1,7 @@
 """A fused expression as one CUDA kernel, whose source is written here, compiled by NVRTC, and kept like the others.
 
-Which expressions can be fused, and in which phase an operator runs, is what repops.fusion found out for the cpu. Here
-an element of a pointwise expression is a thread's, from its loads to its stores, in registers. With reductions a warp
+Which expressions can be fused, and in which phase an operator runs, is said by repops.phases. Here an element of a
+pointwise expression is a thread's, from its loads to its stores, in registers. With reductions a warp
 has a row: it goes over it once for each phase, and a value that a later phase needs is kept in registers if the row
 is short, else made again from the inputs, which gives the same bits. The lanes of the warp are those of docs/opset.md.
 """
@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from ..expression import Expression
-from ..fusion import NotFusibleError, Place
-from ..fusion import Plan as Phases
 from ..opset import MAX_RANK, Dtype, ShapeError
+from ..phases import NotFusibleError, Place, Schedule
 from . import executor
 from .plan import Plan, Ref, Target, Word, divisor, elements, grid, launch
 from .pointwise import ELEMENTARY
@@ -35,9 +34,9 @@ class FusedKernel:
     def __init__(self, expression: Expression):
         self.expression = expression
         self.outputs = list(dict.fromkeys(expression.outputs))
-        self._phases = Phases(expression, isa=0)
-        self._code, self._values = self._phases._code, self._phases._values
-        self._geometry = self._phases.geometry
+        schedule = Schedule(expression)
+        self._code, self._values, self._shareable = schedule.code, schedule.values, schedule.shareable
+        self._geometry = schedule.geometry
         self._reduces = any(instruction.reduces for instruction in self._code)
         if self._geometry.n > BLOCK * BLOCK:
             raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)

@@ -1,0 +1,223 @@
+"""When and where an expression's values are computed, if it is a single pass over rows: for every fused executor.
+
+What can be fused: elementwise operators, `where`, `cast`, scalar constants, and `sum` or `amax` over the last
+dimension with keepdim. All values broadcast to one shape, the domain, whose last dimension is the row; a value has
+the row's length there, or 1.
+
+An operator that uses a reduction's result runs in a later phase than the reduction, and a phase goes over the row
+once. So what a later phase needs of an earlier one is kept for the whole row; everything else lives in a tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from .expression import Expression, live
+from .opset import ITEM_SIZE, OPS, OpError, Shape, ShapeError, Spec, broadcast
+
+REDUCTIONS = ("sum", "amax")
+ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
+
+
+class NotFusibleError(OpError):
+    """This expression is no single pass over rows; its operators can be applied one by one."""
+
+
+class Place(IntEnum):
+    """Where a value lives: `enum place` of fused.c."""
+
+    INPUT = 0
+    OUTPUT = 1
+    TEMPORARY = 2  # a tile, free again after its last use
+    KEPT = 3  # a whole row
+    ITEM = 4  # one item a row
+
+
+@dataclass
+class Value:
+    """A value of the expression as the plan sees it. `phase` is the first in which it can be used."""
+
+    spec: Spec
+    varies: bool  # along the row
+    phase: int
+    place: Place
+    index: int = -1
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Rows of `n` elements over outer dimensions; `strides[i]` are input i's over these, in elements."""
+
+    outer: Shape
+    n: int
+    strides: tuple[tuple[int, ...], ...]
+    varies: tuple[bool, ...]
+    """Whether an input has stride 1 along the row. INVARIANT: otherwise it has stride 0 there."""
+
+
+def geometry(domain: Shape, shapes: Sequence[Shape], keep_row: bool) -> Geometry:
+    """Merge the dimensions over which every input moves evenly. With `keep_row` the last one stays as it is."""
+    strides = []
+    for shape in shapes:
+        step, own = 1, []
+        for dim in reversed((1,) * (len(domain) - len(shape)) + shape):
+            own.append(0 if dim == 1 else step)
+            step *= dim
+        strides.append(own)  # innermost first
+    merged: list[tuple[int, list[int]]] = []  # (size, stride of each input)
+    for d, size in enumerate(reversed(domain)):
+        column = [own[d] for own in strides]
+        if size == 1 and (d or not keep_row):
+            continue
+        if merged and not (keep_row and len(merged) == 1):
+            inner, steps = merged[-1]
+            if all(outer == step * inner for outer, step in zip(column, steps, strict=True)):
+                merged[-1] = inner * size, steps
+                continue
+        merged.append((size, column))
+    (n, row), *rest = merged or [(1, [0] * len(shapes))]
+    rest.reverse()
+    return Geometry(
+        tuple(size for size, _ in rest),
+        n,
+        tuple(tuple(column[i] for _, column in rest) for i in range(len(shapes))),
+        tuple(step != 0 for step in row),
+    )
+
+
+@dataclass
+class Instruction:
+    """An operator in its phase. `name` has the types: "add_f32", "cast_f32_i64", "where_4" (bytes of an item)."""
+
+    name: str
+    result: int
+    operands: tuple[int, ...]
+    phase: int
+    varies: bool
+    """Done for each element of the row, not once a row."""
+    reduces: bool = False
+
+
+class Schedule:
+    """What is done in which phase, and where each value lives. Raises NotFusibleError.
+
+    `code` is in order; `values` holds inputs, results and constants by their numbers in the expression; `constants` are
+    (index among the items, bits). `combines`: the executor has a kernel for exp(a - b), "exp_sub_f32".
+    """
+
+    def __init__(self, expression: Expression, combines: bool = False):
+        self.expression = expression
+        self._nodes = live(expression)
+        self._combines = combines
+        reduces = any(node.op in REDUCTIONS for _, node in self._nodes)
+        shapes = [expression.spec(i)[1] for i in range(len(expression.inputs))]
+        try:
+            self.domain = broadcast("fusion", *shapes, *(node.spec[1] for _, node in self._nodes), ())
+        except ShapeError as error:
+            raise NotFusibleError("values do not broadcast to one shape") from error
+        if 0 in self.domain or (reduces and self.domain[-1:] in ((), (1,))):
+            raise NotFusibleError("nothing to go over", domain=self.domain)
+        self.geometry = geometry(self.domain, shapes, keep_row=reduces)
+        self.constants: list[tuple[int, int]] = []
+        self.values = {
+            i: Value(spec, self.geometry.varies[i], 0, Place.INPUT, i)
+            for i, spec in enumerate(expression.inputs)
+        }
+        self.code: list[Instruction] = []
+        self._readers = Counter([*expression.outputs, *(i for _, node in self._nodes for i in node.inputs)])
+        for number, node in self._nodes:
+            self._add(number, node)
+        self._place_outputs()
+        self._place_rest()
+        self.shareable = self._shareable()
+
+    def _add(self, number: int, node: Any) -> None:
+        operands = [self.values[i] for i in node.inputs]
+        if node.op == "full" and node.spec[1] == ():
+            self.values[number] = Value(node.spec, False, 0, Place.ITEM, len(self.constants))
+            self.constants.append((len(self.constants), dict(node.attrs)["bits"]))
+            return
+        phase = max((operand.phase for operand in operands), default=0)
+        varies = any(operand.varies for operand in operands)
+        dtypes = [operand.spec[0].name.lower() for operand in operands]
+        if node.op in REDUCTIONS:
+            (shape,), attrs = [operand.spec[1] for operand in operands], dict(node.attrs)
+            if attrs != {"dims": (len(shape) - 1,), "keepdim": 1} or not varies:
+                raise NotFusibleError(f"{node.op}: not over the row with keepdim", shape=shape, **attrs)
+            self.code.append(Instruction(f"{node.op}_{dtypes[0]}", number, node.inputs, phase, True, True))
+            self.values[number] = Value(node.spec, False, phase + 1, Place.ITEM)
+            return
+        if node.op not in ELEMENTWISE:
+            raise NotFusibleError(f"{node.op} is not elementwise")
+        if node.op == "where":
+            name = f"where_{ITEM_SIZE[node.spec[0]]}"
+        else:
+            name = f"{node.op}_{dtypes[0]}" + (f"_{node.spec[0].name.lower()}" if node.op == "cast" else "")
+        inputs = node.inputs
+        if self._combines and node.op == "exp" and self._readers[inputs[0]] == 1 and self.code[-1:]:
+            # The differences of a softmax need not be stored: exp(a - b) is one kernel.
+            before = self.code[-1]
+            if before.result == inputs[0] and before.name == "sub_f32":
+                name, inputs = "exp_sub_f32", before.operands
+                self.code.pop()
+                del self.values[before.result]
+        self.code.append(Instruction(name, number, inputs, phase, varies))
+        self.values[number] = Value(node.spec, varies, phase, Place.TEMPORARY if varies else Place.ITEM)
+
+    def _place_outputs(self) -> None:
+        row = self.domain if self.geometry.n == math.prod(self.domain[-1:]) else None
+        for index, number in enumerate(dict.fromkeys(self.expression.outputs)):
+            value = self.values[number]
+            whole = value.spec[1] == self.domain
+            item_a_row = row is not None and value.spec[1] == (*self.domain[:-1], 1) and not value.varies
+            if value.place == Place.INPUT or any(number == n for n, node in self._nodes if node.op == "full"):
+                raise NotFusibleError("an output is an input or a constant")
+            if not (whole and (value.varies or self.geometry.n == 1)) and not item_a_row:
+                raise NotFusibleError("an output has another shape", shape=value.spec[1], domain=self.domain)
+            value.place, value.index = Place.OUTPUT, index
+
+    def _place_rest(self) -> None:
+        """Items, rows that a later phase needs, and tiles, which are used again after their last reader."""
+        last: dict[int, int] = {}
+        order = sorted(range(len(self.code)), key=lambda i: (self.code[i].phase, self.code[i].varies))
+        self.code = [self.code[i] for i in order]
+        for at, instruction in enumerate(self.code):
+            for operand in instruction.operands:
+                last[operand] = at
+                value = self.values[operand]
+                if value.place == Place.TEMPORARY and instruction.phase > value.phase:
+                    value.place = Place.KEPT
+        self.kept, self.items, free, self.tiles = 0, len(self.constants), [], 0
+        for at, instruction in enumerate(self.code):
+            value = self.values[instruction.result]
+            if value.place == Place.ITEM:
+                value.index, self.items = self.items, self.items + 1
+            elif value.place == Place.KEPT:
+                value.index, self.kept = self.kept, self.kept + 1
+            elif value.place == Place.TEMPORARY:
+                if not free:
+                    free.append(self.tiles)
+                    self.tiles += 1
+                value.index = free.pop()
+            # INVARIANT: a kernel never writes the tile that it reads, so operands are freed after the result is placed.
+            done = {i for i in (*instruction.operands, instruction.result) if last.get(i, at) == at}
+            free += [self.values[i].index for i in done if self.values[i].place == Place.TEMPORARY]
+
+    def _shareable(self) -> set[tuple[int, int]]:
+        """(input, output): same elements, and none of the input is read after the output is written."""
+        pairs = set()
+        for o, target in enumerate(dict.fromkeys(self.expression.outputs)):
+            if not self.values[target].varies and math.prod(self.domain) != 1:
+                continue  # one item for many elements
+            written = next(at for at, done in enumerate(self.code) if done.result == target)
+            later = {number for done in self.code[written + 1 :] for number in done.operands}
+            spec = self.expression.spec(target)
+            pairs |= {
+                (i, o) for i, other in enumerate(self.expression.inputs) if other == spec and i not in later
+            }
+        return pairs
