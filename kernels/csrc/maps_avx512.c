@@ -339,7 +339,22 @@ void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const
                     int64_t sb) {
     float *out = to, difference[16];
     const float *a = minuends, *b = subtrahends;
-    __mmask16 again;
+    __mmask16 again, more;
+    if (sa && !sb) {
+        const __m512 shift = _mm512_set1_ps(*b);
+        for (; n >= 32; n -= 32, out += 32, a += 32) {
+            const __m512 x = _mm512_sub_ps(_mm512_loadu_ps(a), shift);
+            const __m512 y = _mm512_sub_ps(_mm512_loadu_ps(a + 16), shift);
+            _mm512_storeu_ps(out, exp_16(x, &again));
+            _mm512_storeu_ps(out + 16, exp_16(y, &more));
+            if (__builtin_expect(again | more, 0)) {
+                _mm512_storeu_ps(difference, x);
+                exp_again(out, difference, again);
+                _mm512_storeu_ps(difference, y);
+                exp_again(out + 16, difference, more);
+            }
+        }
+    }
     for (; n > 0; n -= 16, out += 16, a += 16 * sa, b += 16 * sb) {
         const __mmask16 lanes = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
         const __m512 x = _mm512_sub_ps(sa ? _mm512_maskz_loadu_ps(lanes, a) : _mm512_set1_ps(*a),
