@@ -5,7 +5,7 @@
 #include "maps.h"
 #include <math.h>
 
-#define GRAIN 16384
+#define GRAIN (THREAD_WORK / 2)
 
 enum decay { NO_DECAY, ADDED, DECOUPLED };
 

@@ -4,8 +4,8 @@
 #include "maps.h"
 #include "broadcast.h"
 
-#define GRAIN 4096
-#define POW_GRAIN 1024
+#define GRAIN (THREAD_WORK / 4)
+#define POW_GRAIN (THREAD_WORK / 10)
 
 #if defined(__x86_64__)
 #define BY_ISA(name) {name##_portable, name##_avx2, name##_avx512}

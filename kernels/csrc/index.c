@@ -27,7 +27,8 @@ OPERATOR(take) {
     const tensor *x = input(sig, 0);
     taking t = {.table = data[0], .index = data[1], .out = data[2], .rows = x->dim[0]};
     t.row_bytes = product(x->dim + 1, x->rank - 1) * item_size(x->dtype);
-    parallel(threads, elements(input(sig, 1)), max_i64(1, 65536 / max_i64(t.row_bytes, 1)), take_range, &t);
+    parallel(threads, elements(input(sig, 1)), max_i64(1, 4 * THREAD_WORK / max_i64(t.row_bytes, 1)),
+             take_range, &t);
     return 0;
 }
 
@@ -72,8 +73,8 @@ OPERATOR(scatter_add) {
     memcpy(a.out, data[0], (size_t)elements(base) * sizeof(float));
     scatter s = {a, (enum isa)isa};
     if (a.by_column)
-        parallel(threads, a.width, max_i64(32, 32768 / max_i64(a.count, 1)), scatter_range, &s);
+        parallel(threads, a.width, max_i64(32, THREAD_WORK / max_i64(a.count, 1)), scatter_range, &s);
     else
-        parallel(threads, a.rows, max_i64(1, a.count < 8192 ? a.rows : 1), scatter_range, &s);
+        parallel(threads, a.rows, max_i64(1, a.count < THREAD_WORK / 4 ? a.rows : 1), scatter_range, &s);
     return 0;
 }

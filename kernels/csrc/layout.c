@@ -112,11 +112,11 @@ static int run(const signature *sig, void *const *data, int threads, int64_t off
         if (g.stride[line] != 1 || g.stride[g.rank - 1] < 2 || g.dim[line] < 4) continue;
         transposition t = {.g = g, .line = line, .strips = ceil_div(g.dim[line], TILE)};
         const int64_t items = elements(out) / max_i64(g.dim[line] * g.dim[g.rank - 1], 1) * t.strips;
-        parallel(threads, items, max_i64(1, 32768 / (TILE * max_i64(g.dim[g.rank - 1], 1))), transpose_range,
-                 &t);
+        parallel(threads, items, max_i64(1, THREAD_WORK / 4 / (TILE * max_i64(g.dim[g.rank - 1], 1))),
+                 transpose_range, &t);
         return 0;
     }
-    parallel(threads, elements(out), 32768, gather_range, &g);
+    parallel(threads, elements(out), THREAD_WORK / 4, gather_range, &g);
     return 0;
 }
 

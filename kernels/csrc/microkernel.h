@@ -26,6 +26,9 @@ typedef struct {
     // c[i * row + j * apart] = (add ? its old value : -0) + acc[i * stride + j], for i < rows, j < columns
     void (*store)(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
                   float *c, int64_t row);
+    // sum[i] = chain over k < steps of fma(vector[k], from[i * stride + k], .) from sum[i], for i < rows
+    void (*dot)(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
+                float *sum);
 } microkernel;
 
 extern const microkernel *const microkernels[ISA_COUNT];

@@ -3,6 +3,7 @@
 #include "microkernel.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <math.h>
 
 #define HEIGHT 6
 #define WIDTH 16
@@ -107,5 +108,34 @@ TARGET_AVX2 static void store(const float *acc, int64_t stride, int add, int64_t
     }
 }
 
-const microkernel avx2_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+// Blocks of 4 rows and 4 steps, four of them side by side.
+TARGET_AVX2 static void dot(const float *vector, const float *from, int64_t stride, int64_t steps,
+                            int64_t rows, float *sum) {
+    int64_t i = 0;
+    for (; i + 16 <= rows; i += 16) {
+        __m128 s[4];
+        for (int b = 0; b < 4; b++) s[b] = _mm_loadu_ps(sum + i + 4 * b);
+        int64_t k = 0;
+        for (; k + 4 <= steps; k += 4) {
+#pragma GCC unroll 4
+            for (int b = 0; b < 4; b++) {
+                const float *row = from + (i + 4 * b) * stride + k;
+                __m128 r0 = _mm_loadu_ps(row), r1 = _mm_loadu_ps(row + stride);
+                __m128 r2 = _mm_loadu_ps(row + 2 * stride), r3 = _mm_loadu_ps(row + 3 * stride);
+                _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+                s[b] = _mm_fmadd_ps(_mm_set1_ps(vector[k]), r0, s[b]);
+                s[b] = _mm_fmadd_ps(_mm_set1_ps(vector[k + 1]), r1, s[b]);
+                s[b] = _mm_fmadd_ps(_mm_set1_ps(vector[k + 2]), r2, s[b]);
+                s[b] = _mm_fmadd_ps(_mm_set1_ps(vector[k + 3]), r3, s[b]);
+            }
+        }
+        for (int b = 0; b < 4; b++) _mm_storeu_ps(sum + i + 4 * b, s[b]);
+        for (; k < steps; k++)
+            for (int64_t j = i; j < i + 16; j++) sum[j] = fmaf(vector[k], from[j * stride + k], sum[j]);
+    }
+    for (; i < rows; i++)
+        for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
+}
+
+const microkernel avx2_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
 #endif

@@ -104,47 +104,45 @@ TARGET_AVX512 static void copy(const float *from, int64_t first, int64_t lanes, 
         copy_apart(from, first, lanes, 2, step, steps, to, width);
 }
 
-// The four columns of such a quarter, in place.
-INLINE void transpose_quarter(__m512 r[4]) {
-    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));
-    const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1]));
-    const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
-    const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
-    r[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
-    r[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
-    r[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
-    r[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+// 16 rows become 16 columns, in place: first quarters of vectors change places, then the elements of
+// quarters.
+INLINE void transpose_block(__m512 r[LANES]) {
+    __m512 t[LANES]; // t[4 q + j]: quarter q of rows j, 4 + j, 8 + j, 12 + j
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        const __m512 a = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x44),
+                     b = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x44);
+        const __m512 c = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xEE),
+                     d = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xEE);
+        t[j] = _mm512_shuffle_f32x4(a, b, 0x88);
+        t[4 + j] = _mm512_shuffle_f32x4(a, b, 0xDD);
+        t[8 + j] = _mm512_shuffle_f32x4(c, d, 0x88);
+        t[12 + j] = _mm512_shuffle_f32x4(c, d, 0xDD);
+    }
+#pragma GCC unroll 4
+    for (int q = 0; q < LANES; q += 4) {
+        const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(t[q], t[q + 1]));
+        const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(t[q], t[q + 1]));
+        const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(t[q + 2], t[q + 3]));
+        const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(t[q + 2], t[q + 3]));
+        r[q] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        r[q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        r[q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        r[q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
 }
 
-// Quarter q of x, x, y, y.
-INLINE __m512 quarter_pair(__m512 x, __m512 y, int q) {
-    return q == 0   ? _mm512_shuffle_f32x4(x, y, 0x00)
-           : q == 1 ? _mm512_shuffle_f32x4(x, y, 0x55)
-           : q == 2 ? _mm512_shuffle_f32x4(x, y, 0xAA)
-                    : _mm512_shuffle_f32x4(x, y, 0xFF);
-}
-
-// Up to 16 lanes and 16 steps.
+// Up to 16 lanes and 16 steps. Constant numbers of them leave nothing to decide.
 INLINE void transpose_part(const float *from, int64_t first, int64_t steps, int64_t apart,
                            const int64_t *lane, int64_t lanes, float *to, int64_t width) {
-    __m512 row[LANES];
+    __m512 r[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
-        row[i] = i < lanes ? gather(from + (first + lane[i]), steps, apart) : _mm512_setzero_ps();
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; q++) {
-        __m512 r[4];
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++) {
-            const __m512 low = quarter_pair(row[j], row[4 + j], q),
-                         high = quarter_pair(row[8 + j], row[12 + j], q);
-            r[j] = _mm512_shuffle_f32x4(low, high, 0x88);
-        }
-        transpose_quarter(r);
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++)
-            if (4 * q + k < steps) _mm512_mask_storeu_ps(to + (4 * q + k) * width, low_bits(lanes), r[k]);
-    }
+        r[i] = i < lanes ? gather(from + (first + lane[i]), steps, apart) : _mm512_setzero_ps();
+    transpose_block(r);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++)
+        if (k < steps) _mm512_mask_storeu_ps(to + k * width, low_bits(lanes), r[k]);
 }
 
 INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int64_t apart,
@@ -194,5 +192,43 @@ TARGET_AVX512 static void store(const float *acc, int64_t stride, int add, int64
     }
 }
 
-const microkernel avx512_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+// Up to 16 rows and 16 steps.
+INLINE __m512 dot_part(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
+                       __m512 sum) {
+    __m512 r[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        r[i] = i < rows ? gather(from + i * stride, steps, 1) : _mm512_setzero_ps();
+    transpose_block(r);
+#pragma GCC unroll 16
+    for (int k = 0; k < LANES; k++)
+        if (k < steps) sum = _mm512_fmadd_ps(_mm512_set1_ps(vector[k]), r[k], sum);
+    return sum;
+}
+
+// Two blocks of 16 rows side by side, so that one is transposed while the other is summed.
+TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t stride, int64_t steps,
+                              int64_t rows, float *sum) {
+    const int64_t whole = steps / LANES * LANES;
+    for (int64_t i = 0; i < rows; i += 2 * LANES) {
+        const int64_t n = min_i64(LANES, rows - i), m = min_i64(LANES, max_i64(rows - i - LANES, 0));
+        const float *first = from + i * stride, *second = m ? first + LANES * stride : first;
+        __m512 a = _mm512_maskz_loadu_ps(low_bits(n), sum + i);
+        __m512 b = _mm512_maskz_loadu_ps(low_bits(m), sum + i + LANES);
+        for (int64_t k = 0; k < steps; k += LANES) {
+            if (m == LANES && k < whole) {
+                a = dot_part(vector + k, first + k, stride, LANES, LANES, a);
+                b = dot_part(vector + k, second + k, stride, LANES, LANES, b);
+            } else {
+                const int64_t depth = min_i64(LANES, steps - k);
+                a = dot_part(vector + k, first + k, stride, depth, n, a);
+                b = dot_part(vector + k, second + k, stride, depth, m, b);
+            }
+        }
+        _mm512_mask_storeu_ps(sum + i, low_bits(n), a);
+        if (m) _mm512_mask_storeu_ps(sum + i + LANES, low_bits(m), b);
+    }
+}
+
+const microkernel avx512_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
 #endif

@@ -40,7 +40,13 @@ static void store(const float *acc, int64_t stride, int add, int64_t rows, int64
         }
 }
 
-static const microkernel portable_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store};
+static void dot(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
+                float *sum) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
+}
+
+static const microkernel portable_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
 
 #if defined(__x86_64__)
 const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &avx2_kernel, &avx512_kernel};

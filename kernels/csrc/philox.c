@@ -8,7 +8,7 @@
 #define ROUNDS 10
 #define WORDS 4
 #define LANES 16    // blocks worked on side by side
-#define GRAIN 16384 // elements
+#define GRAIN (THREAD_WORK / 4)
 
 typedef struct {
     uint32_t key[2];

@@ -8,7 +8,7 @@
 #include "rows.h"
 #include <math.h>
 
-#define GRAIN 16384 // elements; below this a second thread costs more than it gives
+#define GRAIN (THREAD_WORK / 2)
 
 typedef struct {
     broadcast walk;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRAIN 32768 // elements; below this a second thread costs more than it gives
+#define GRAIN THREAD_WORK
 #define GROUP 32    // results whose lanes fit in the first-level cache
 
 typedef struct {

@@ -84,6 +84,11 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
+// What a second thread must be given to do, in elements of the cheapest kind, some 0.1 ns each: waking a
+// thread that sleeps takes tens of microseconds, and threads must sleep while they wait, because on a busy
+// machine two that spin wait for one another (library.py).
+#define THREAD_WORK 262144
+
 // Run `body` over [0, total), split into at most `threads` ranges of at least `grain` items. Every kernel
 // runs inside: it is where the floating-point environment is made standard and given back.
 typedef void range_body(void *context, int64_t begin, int64_t end);

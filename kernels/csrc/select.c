@@ -39,7 +39,7 @@ OPERATOR(argmax) {
     const int64_t dim = attributes(sig)[0];
     arg a = {.x = data[0], .out = data[1], .n = x->dim[dim], .dtype = x->dtype};
     a.inner = product(x->dim + dim + 1, x->rank - dim - 1);
-    parallel(threads, elements(output(sig, 0)), max_i64(1, 16384 / a.n), argmax_range, &a);
+    parallel(threads, elements(output(sig, 0)), max_i64(1, THREAD_WORK / 4 / a.n), argmax_range, &a);
     return 0;
 }
 
@@ -88,6 +88,6 @@ OPERATOR(max_pool2d) {
         p.padding[axis] = attr[7 + axis];
         p.dilation[axis] = attr[10 + axis];
     }
-    parallel(threads, elements(y), 2048, pool_range, &p);
+    parallel(threads, elements(y), THREAD_WORK / 32, pool_range, &p);
     return 0;
 }

@@ -1,14 +1,12 @@
-// A block of columns is summed at a time, in the order of gemm.h. The rows of a transposed matrix are turned
-// a few taps at a time, so that columns can be vectors there too.
+// A block of columns is summed at a time, in the order of gemm.h.
 
 #include "vector.h"
 #include "gemm.h"
 #include "microkernel.h"
 #include <math.h>
 
-#define BLOCK 1024 // columns
-#define TURNED 64  // columns that are turned together
-#define DEPTH 64   // taps that are
+#define BLOCK 1024 // columns, at most
+#define STEP 64 // columns, at least; of a transposed matrix just as many, since each is a stream from memory
 
 typedef struct {
     const float *vector, *matrix;
@@ -40,19 +38,6 @@ VARIANTS(chain,
           float *restrict sum),
          (vector, matrix, stride, count, columns, sum))
 
-// The same for rows of a transposed matrix, `stride` long, of which there are at most TURNED.
-static void chain_turned(const float *vector, const float *matrix, int64_t stride, int64_t count,
-                         int64_t rows, float *sum, enum isa isa) {
-    _Alignas(64) float turned[DEPTH * TURNED];
-    int64_t lane[TURNED];
-    for (int64_t i = 0; i < rows; i++) lane[i] = i * stride;
-    for (int64_t k = 0; k < count; k += DEPTH) {
-        const int64_t depth = min_i64(DEPTH, count - k);
-        microkernels[isa]->transpose(matrix, k, depth, 1, lane, rows, turned, TURNED);
-        chain[isa](vector + k, turned, TURNED, depth, rows, sum);
-    }
-}
-
 static void range(void *context, int64_t begin, int64_t end) {
     const product_plan *p = context;
     for (int64_t i = begin; i < end; i++) {
@@ -66,7 +51,7 @@ static void range(void *context, int64_t begin, int64_t end) {
             float sum[BLOCK];
             for (int64_t j = 0; j < columns; j++) sum[j] = -0.0f;
             if (p->transposed)
-                chain_turned(vector + k, matrix + first * p->k + k, p->k, count, columns, sum, p->isa);
+                microkernels[p->isa]->dot(vector + k, matrix + first * p->k + k, p->k, count, columns, sum);
             else
                 chain[p->isa](vector + k, matrix + k * p->n + first, p->n, count, columns, sum);
             for (int64_t j = 0; j < columns; j++) c[j] = k == 0 ? sum[j] : c[j] + sum[j];
@@ -78,7 +63,7 @@ static void range(void *context, int64_t begin, int64_t end) {
 void vector_product(const float *vector, const float *matrix, int transposed, int64_t batch, int64_t k,
                     int64_t n, float *c, int threads, enum isa isa) {
     product_plan p = {vector, matrix, transposed, k, n, .c = c, .isa = isa};
-    p.block = transposed ? TURNED : min_i64(BLOCK, ceil_div(n, TURNED * threads) * TURNED);
+    p.block = transposed ? STEP : min_i64(BLOCK, ceil_div(n, STEP * threads) * STEP);
     if (batch * n == 0) return;
     p.blocks = ceil_div(n, p.block);
     parallel(threads, batch * p.blocks, max_i64(1, 100000 / (p.block * max_i64(k, 1))), range, &p);

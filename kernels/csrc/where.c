@@ -4,7 +4,7 @@
 #include "broadcast.h"
 #include "rows.h"
 
-#define GRAIN 16384
+#define GRAIN (THREAD_WORK / 2)
 
 typedef struct {
     broadcast walk;

@@ -22,7 +22,7 @@ from .segments import Segments
 from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
-GRAIN = 65536  # elements times instructions, below which a second thread costs more than it gives
+GRAIN = 1 << 19  # elements times instructions, below which a second thread costs more than it gives
 
 
 class Plan(Schedule):
