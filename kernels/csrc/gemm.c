@@ -262,9 +262,9 @@ static void range(void *context, int64_t begin, int64_t end) {
     free(b);
 }
 
-#define TILE_ROWS 240     // the A panels of a tile, 480 KiB, stay in the second-level cache
-#define TILE_COLUMNS 2048 // its part of C, 2 MiB, in the third
-#define PART 400000       // multiply-adds that are worth a thread
+#define TILE_ROWS 240          // the A panels of a tile, 480 KiB, stay in the second-level cache
+#define TILE_COLUMNS 2048      // its part of C, 2 MiB, in the third
+#define PART (4 * THREAD_WORK) // multiply-adds
 
 int gemm_run(const gemm *g, int threads, enum isa isa) {
     const microkernel *kernel = microkernels[isa];

@@ -66,5 +66,5 @@ void vector_product(const float *vector, const float *matrix, int transposed, in
     p.block = transposed ? STEP : min_i64(BLOCK, ceil_div(n, STEP * threads) * STEP);
     if (batch * n == 0) return;
     p.blocks = ceil_div(n, p.block);
-    parallel(threads, batch * p.blocks, max_i64(1, 100000 / (p.block * max_i64(k, 1))), range, &p);
+    parallel(threads, batch * p.blocks, max_i64(1, THREAD_WORK / (p.block * max_i64(k, 1))), range, &p);
 }
