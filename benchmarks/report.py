@@ -17,7 +17,6 @@ from rich.table import Table as RichTable
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
-PLOT = ROOT / "docs/benchmarks.png"
 RATIO = "torch / ours"
 """The columns that are drawn."""
 
@@ -100,7 +99,7 @@ def write(table: Table, page: Path = PAGE) -> None:
     page.write_text(before + begin + markdown(table) + end + rest.split(end)[1])
 
 
-def plot(table: Table, path: Path = PLOT) -> None:
+def plot(table: Table, path: Path) -> None:
     """Bars of torch's time over ours; a bar to the right of 1 is an operator in which we are faster."""
     import matplotlib
 
@@ -116,7 +115,7 @@ def plot(table: Table, path: Path = PLOT) -> None:
         places = [row + place * height for row in range(len(factors))]
         axes.barh(places, [factor - 1 for factor in factors], height, left=1, label=label)
     axes.set_yticks([row + 0.4 - height / 2 for row in range(len(table.rows))])
-    axes.set_yticklabels([row[0] for row in table.rows], fontsize=7)
+    axes.set_yticklabels([row[0].strip("*") for row in table.rows], fontsize=7)
     axes.set_ylim(len(table.rows), -height)
     axes.set_xscale("log", base=2)
     axes.axvline(1, color="black", linewidth=0.8)

@@ -1,7 +1,7 @@
 """Measure this machine: `make bench`, or `make bench ARGS="kernels steps --write"`.
 
 Prints tables; --write also puts them into docs/benchmarks.md, between the markers of each section, and draws
-docs/benchmarks.png from the kernels.
+a plot of each table that compares with torch.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import commitments, disputes, kernels, report, steps
+from benchmarks import commitments, composites, contest, contractions, disputes, kernels, report, steps
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("kernels", "steps", "commitments", "disputes", "gas")
+SECTIONS = ("contractions", "kernels", "composites", "steps", "commitments", "disputes", "gas")
+PLOTTED = ("contractions", "kernels", "composites")
 WIDTH = 130  # a table that is cut tells nothing
-DEFAULT = ("kernels", "steps", "commitments", "gas")
+DEFAULT = ("contractions", "kernels", "composites", "steps", "commitments", "gas")
 
 
 def _measure(section: str, turns: int) -> report.Table:
     match section:
-        case "kernels":
-            return kernels.measure(turns)
+        case "contractions" | "kernels" | "composites":
+            cases = {"contractions": contractions, "kernels": kernels, "composites": composites}[
+                section
+            ].cases()
+            return contest.measure(section, cases, turns)
         case "steps":
             return steps.measure(turns)
         case "commitments":
@@ -62,8 +66,8 @@ def main() -> None:
         report.show(table, console)
         if given.write:
             report.write(table)
-            if section == "kernels":
-                report.plot(table)
+            if section in PLOTTED:
+                report.plot(table, ROOT / f"docs/benchmarks-{section}.png")
 
 
 if __name__ == "__main__":
