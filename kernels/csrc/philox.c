@@ -7,7 +7,7 @@
 
 #define ROUNDS 10
 #define WORDS 4
-#define LANES 16    // blocks worked on side by side
+#define LANES 16 // blocks worked on side by side
 #define GRAIN (THREAD_WORK / 4)
 
 typedef struct {

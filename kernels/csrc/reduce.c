@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define GRAIN THREAD_WORK
-#define GROUP 32    // results whose lanes fit in the first-level cache
+#define GROUP 32 // results whose lanes fit in the first-level cache
 
 typedef struct {
     int64_t rank, dim[MAX_RANK], stride[MAX_RANK];
