@@ -192,6 +192,36 @@ TARGET_AVX512 static void store(const float *acc, int64_t stride, int add, int64
     }
 }
 
+// 16 rows and 16 steps. Four rows' quarters come to the four parts of a vector by masked loads, so that half
+// of a transposition's shuffles are enough: they, not the loads, are what this waits for.
+INLINE __m512 dot_block(const float *vector, const float *from, int64_t stride, __m512 sum) {
+#pragma GCC unroll 4
+    for (int k = 0; k < LANES; k += 4) {
+        __m512 r[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const float *row = from + i * stride + k;
+            r[i] = _mm512_castps128_ps512(_mm_loadu_ps(row));
+            r[i] = _mm512_mask_broadcast_f32x4(r[i], 0x00F0, _mm_loadu_ps(row + 4 * stride));
+            r[i] = _mm512_mask_broadcast_f32x4(r[i], 0x0F00, _mm_loadu_ps(row + 8 * stride));
+            r[i] = _mm512_mask_broadcast_f32x4(r[i], 0xF000, _mm_loadu_ps(row + 12 * stride));
+        }
+        const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));
+        const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(r[0], r[1]));
+        const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(r[2], r[3]));
+        const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(r[2], r[3]));
+        const __m512 step[4] = {
+            _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23)),
+            _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23)),
+            _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23)),
+            _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23)),
+        };
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) sum = _mm512_fmadd_ps(_mm512_set1_ps(vector[k + i]), step[i], sum);
+    }
+    return sum;
+}
+
 // Up to 16 rows and 16 steps.
 INLINE __m512 dot_part(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                        __m512 sum) {
@@ -217,8 +247,8 @@ TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t st
         __m512 b = _mm512_maskz_loadu_ps(low_bits(m), sum + i + LANES);
         for (int64_t k = 0; k < steps; k += LANES) {
             if (m == LANES && k < whole) {
-                a = dot_part(vector + k, first + k, stride, LANES, LANES, a);
-                b = dot_part(vector + k, second + k, stride, LANES, LANES, b);
+                a = dot_block(vector + k, first + k, stride, a);
+                b = dot_block(vector + k, second + k, stride, b);
             } else {
                 const int64_t depth = min_i64(LANES, steps - k);
                 a = dot_part(vector + k, first + k, stride, depth, n, a);
