@@ -180,6 +180,8 @@ def _compiled(
 ) -> tuple[Expression, Fused | None, Segments | None]:
     """The expression, and as one kernel or else in segments."""
     expression = record(function, inputs, **dict(options))
+    if FusedAdam.fits(function, inputs) and 0 not in inputs[0][1]:
+        return expression, FusedAdam(expression, **dict(options)), None
     kernel = _fuse(expression)
     return expression, kernel, None if kernel else Segments(expression, _run_of, cpu.execute)
 

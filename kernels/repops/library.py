@@ -15,13 +15,18 @@ class LibraryError(Exception):
 
 def _load() -> ctypes.CDLL:
     path = Path(os.environ.get("REPOPS_LIBRARY") or Path(__file__).parent / "librepops.so")
-    # NOTE: read by the OpenMP runtime when it is loaded. By default its threads spin while they wait, which slows
-    # everything on a busy machine: two nodes side by side took five times as long for a small step.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # NOTE: read by the OpenMP runtime when it is loaded, here. By default its threads spin while they wait, which slows
+    # everything on a busy machine: two nodes side by side took five times as long for a small step. Other libraries
+    # bring their own runtime (torch does), which shall find the environment as the user left it.
+    given = os.environ.get("OMP_WAIT_POLICY")
+    os.environ["OMP_WAIT_POLICY"] = given or "passive"
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise LibraryError(f"cannot load {path}: {error}; build it with `make setup`") from error
+    finally:
+        if given is None:
+            del os.environ["OMP_WAIT_POLICY"]
 
 
 LIBRARY = _load()

@@ -155,6 +155,13 @@ def adam_arrays():
 ADAM = {"betas": (0.9, 0.999), "eps": 1e-8, "decay": 0.1, "decoupled": True}
 
 
+def test_adam_has_a_loop_of_its_own():
+    inputs = adam_arrays()
+    assert isinstance(fusion.fused(c.adam, map(spec_of, inputs), **ADAM), fusion.FusedAdam)
+    of_rows = [np.zeros((5000, 1), np.float32), *inputs[1:]]
+    assert not isinstance(fusion.fused(c.adam, map(spec_of, of_rows), **ADAM), fusion.FusedAdam)
+
+
 def test_results_may_replace_what_is_read_no_more():
     inputs = adam_arrays()
     want = fusion.apply(c.adam, *inputs, **ADAM)
