@@ -17,7 +17,7 @@ from .expression import Expression, argument_names, record
 from .library import LIBRARY
 from .memory import address_of, allocate, check_out, check_overlap
 from .opset import F32, ITEM_SIZE, ArityError, ShapeError, Spec
-from .phases import NotFusibleError, Schedule
+from .phases import NotFusibleError, Place, Schedule
 from .segments import Segments
 from .tensors import Array, spec_of
 
@@ -32,7 +32,25 @@ class Plan(Schedule):
         super().__init__(expression, combines=True)
         if len(self.values) > MAX_VALUES:
             raise NotFusibleError(f"more than {MAX_VALUES} values", values=len(self.values))
+        self._keep_in_outputs()
         self.words = self._encode(isa)
+
+    def _keep_in_outputs(self) -> None:
+        """A row whose last reader makes an output waits in that output's memory: softmax's exponentials, say."""
+        last = {number: at for at, done in enumerate(self.code) for number in done.operands}
+        for at, done in enumerate(self.code):
+            output = self.values[done.result]
+            kept = [i for i in done.operands if self.values[i].place == Place.KEPT and last[i] == at]
+            if output.place != Place.OUTPUT or not output.varies or not kept:
+                continue
+            value = self.values[kept[0]]
+            made = next(i for i, before in enumerate(self.code) if before.result == kept[0])
+            whole = value.spec == output.spec
+            # An output that may be an input's memory must not be written before that input has been read.
+            read = {number for later in self.code[made + 1 :] for number in later.operands}
+            shared = {(i, o) for i, o in self.shareable if o == output.index and i in read}
+            if whole and not shared:
+                value.place, value.index = Place.OUTPUT, output.index
 
     def _encode(self, isa: int) -> Array:
         at = {number: place for place, number in enumerate(self.values)}
