@@ -24,7 +24,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
 //
 // The columns' lanes start as their first element, since combine(identity, x) is x; `column_lanes` is 1 where
 // the order does not matter.
-#define REDUCTION(name, T, LANE, load, combine, identity, unload, column_lanes, whole)                       \
+#define REDUCTION(name, T, LANE, load, combine, identity, unload, column_lanes, add, whole)                  \
     BODY name##_begin_body(void *state) {                                                                    \
         LANE *lane = state;                                                                                  \
         for (int j = 0; j < LANES; j++) lane[j] = identity;                                                  \
@@ -80,7 +80,7 @@ static inline int64_t max_i64_of(int64_t a, int64_t b) {
     VARIANTS(name##_columns,                                                                                 \
              (const void *x, const int64_t *offset, int64_t n, int64_t width, void *results, int64_t apart), \
              (x, offset, n, width, results, apart))                                                          \
-    const reduction name = {name##_begin, name##_add, name##_fold, whole, name##_columns};
+    const reduction name = {name##_begin, add, name##_fold, whole, name##_columns};
 
 #define MINUS_INF_KEY order_key(-__builtin_inff())
 
@@ -115,18 +115,33 @@ TARGET_AVX512 static void amax_f32_whole_wide(const void *from, int64_t n, void 
     top = LARGER(top, _mm512_permute_ps(top, 0xB1));
     *(float *)result = nan ? __builtin_nanf("") : _mm512_cvtss_f32(top);
 }
+// NOTE: no order matters to a maximum, so that the state is in the first lane.
+static void amax_f32_add_wide(void *state, int64_t at, const void *x, int64_t n) {
+    (void)at;
+    float top;
+    amax_f32_whole_wide(x, n, &top);
+    *(int32_t *)state = max_key(*(int32_t *)state, order_key(top));
+}
+
 static void amax_f32_whole_portable(const void *x, int64_t n, void *result);
 TARGET_AVX2 static void amax_f32_whole_avx2(const void *x, int64_t n, void *result);
 static void (*const amax_f32_rows[ISA_COUNT])(const void *x, int64_t n, void *result) = {
     amax_f32_whole_portable, amax_f32_whole_avx2, amax_f32_whole_wide};
+
+static void amax_f32_add_portable(void *state, int64_t at, const void *x, int64_t n);
+TARGET_AVX2 static void amax_f32_add_avx2(void *state, int64_t at, const void *x, int64_t n);
+static void (*const amax_f32_tiles[ISA_COUNT])(void *state, int64_t at, const void *x, int64_t n) = {
+    amax_f32_add_portable, amax_f32_add_avx2, amax_f32_add_wide};
 #else
 #define amax_f32_rows amax_f32_whole
+#define amax_f32_tiles amax_f32_add
 #endif
 
-REDUCTION(sum_f32, float, float, SELF, add_f32, -0.0f, SELF, LANES, sum_f32_whole)
-REDUCTION(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF, 1, sum_i64_whole)
-REDUCTION(amax_f32, float, int32_t, order_key, max_key, MINUS_INF_KEY, from_key, 1, amax_f32_rows)
-REDUCTION(amax_i64, int64_t, int64_t, SELF, max_i64_of, INT64_MIN, SELF, 1, amax_i64_whole)
+REDUCTION(sum_f32, float, float, SELF, add_f32, -0.0f, SELF, LANES, sum_f32_add, sum_f32_whole)
+REDUCTION(sum_i64, int64_t, int64_t, SELF, add_i64, 0, SELF, 1, sum_i64_add, sum_i64_whole)
+REDUCTION(amax_f32, float, int32_t, order_key, max_key, MINUS_INF_KEY, from_key, 1, amax_f32_tiles,
+          amax_f32_rows)
+REDUCTION(amax_i64, int64_t, int64_t, SELF, max_i64_of, INT64_MIN, SELF, 1, amax_i64_add, amax_i64_whole)
 
 const named_reduction named_reductions[] = {
     {"sum_f32", &sum_f32},   {"sum_i64", &sum_i64}, {"amax_f32", &amax_f32},
