@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch  # NOTE: before repops loads its kernels, so that torch's OpenMP sees the environment as the user set it
-
-# isort: split
 import repops
+import torch
 from repops.tensors import Array
 from rich.progress import track
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
-
-# isort: split
 import repops
+import torch
 
 from .contest import Case, close, draw
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
-# isort: split
 import repops
+import torch
 
 from .contest import Case, close, draw
 

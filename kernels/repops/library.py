@@ -15,9 +15,10 @@ class LibraryError(Exception):
 
 def _load() -> ctypes.CDLL:
     path = Path(os.environ.get("REPOPS_LIBRARY") or Path(__file__).parent / "librepops.so")
-    # NOTE: read by the OpenMP runtime when it is loaded, here. By default its threads spin while they wait, which slows
-    # everything on a busy machine: two nodes side by side took five times as long for a small step. Other libraries
-    # bring their own runtime (torch does), which shall find the environment as the user left it.
+    # NOTE: read by the OpenMP runtime when it is loaded. By default its threads spin while they wait, which slows
+    # everything on a busy machine: two nodes side by side took five times as long for a small step. A process has one
+    # such runtime: if torch came first, it is torch's, and waits as torch has it; what comes later and brings a
+    # runtime of another name finds the environment as the user left it.
     given = os.environ.get("OMP_WAIT_POLICY")
     os.environ["OMP_WAIT_POLICY"] = given or "passive"
     try:
