@@ -5,6 +5,7 @@
     cpu        the same bits from C kernels, on several threads
     cuda       the same bits on NVIDIA GPUs
     tensors    which arrays are tensors; `canonical` for commitment
+    hashing    Merkle trees over the bytes of tensors
     composites softmax, layer_norm, adam ... as expressions of operators; `fusion` makes one kernel of each
     torch      operators and composites for eager PyTorch, with autograd: `import repops.torch`
     calls      pseudo-random calls of every operator

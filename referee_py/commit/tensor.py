@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from repops.hashing import TreeKind, tree_root
 from repops.opset import MAX_RANK, Dtype
 from repops.tensors import DTYPE_CODE
 from repops.tensors import canonical as canonical_nans
 
 from ..errors import InvalidInput
 from .hashing import Tag, digest
-from .merkle import Tree
+from .merkle import Tree, empty
 
 LEAF_BYTES = 1024
+DATA = TreeKind(Tag.LEAF, Tag.DATA_TREE, empty(Tag.DATA_TREE, 0))
 
 Array = npt.NDArray[Any]
 
@@ -30,12 +32,15 @@ def dtype_of(array: Array) -> Dtype:
     return code
 
 
+def _plain(array: Array) -> Array:
+    return np.asarray(np.require(array, requirements=["C_CONTIGUOUS", "ALIGNED"]))
+
+
 def canonical(array: Array) -> Array:
     """The array as it is committed: contiguous, little-endian, every f32 NaN replaced by 0x7FC00000."""
     if sys.byteorder != "little":
         array = array.astype(array.dtype.newbyteorder("<"))
-    array = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes rank 0 into rank 1
-    return canonical_nans(array)
+    return canonical_nans(_plain(array))
 
 
 def describe(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
@@ -46,7 +51,7 @@ def describe(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
 
 
 def data_tree(data: bytes | memoryview) -> Tree:
-    """The tree over the LEAF hashes of a tensor's bytes."""
+    """The tree over the LEAF hashes of a tensor's bytes; :func:`tensor_hash` has its root from a kernel."""
     view = memoryview(data).cast("B")
     prefix = bytes([Tag.LEAF])
     leaves = []
@@ -58,8 +63,9 @@ def data_tree(data: bytes | memoryview) -> Tree:
 
 
 def tensor_hash(array: Array) -> bytes:
-    """The TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8)."""
-    code = dtype_of(array)
-    data = canonical(array)
-    root = data_tree(data.reshape(-1).view(np.uint8).data if data.size else b"").root
-    return digest(Tag.TENSOR, describe(code, array.shape), root)
+    """The TENSOR hash of an array (float32, int64 or bool, any shape of rank <= 8).
+
+    Raises InvalidInput for any other. Uses as many threads as the kernels may (``repops.set_num_threads``).
+    """
+    head = describe(dtype_of(array), array.shape)
+    return digest(Tag.TENSOR, head, tree_root(_plain(array), DATA))

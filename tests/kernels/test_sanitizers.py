@@ -19,6 +19,7 @@ GCC = ("gcc", "-fopenmp")
 TESTS = (
     "test_executors.py",
     "test_fusion.py",
+    "test_hashing.py",
     "test_philox.py",
     "test_selftest.py::test_the_kernels_give_the_digests",
 )

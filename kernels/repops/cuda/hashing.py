@@ -1,37 +1,15 @@
-"""Plan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu).
-
-Which tags and which empty subtrees a tree has is for the caller to say: the package that defines commitments builds
-on this one, not the other way round.
-"""
+"""Plan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu)."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from typing import NamedTuple
 
+from ..hashing import HASH_BYTES, LEAF_BYTES, TreeKind
 from ..opset import F32, ITEM_SIZE, Spec
 from .plan import Plan, Ref, Target, Word, ceil_div, elements, grid, launch
 
-LEAF_BYTES = 1024
-HASH_BYTES = 32
 THREADS = 128
 LEVELS = 9  # of the tree, in one launch: a block takes 512 nodes
-
-
-class TreeKind(NamedTuple):
-    """H(leaf_tag, up to 1024 bytes), H(node_tag, left, right); an absent leaf is `empty_leaf`."""
-
-    leaf_tag: int
-    node_tag: int
-    empty_leaf: bytes
-
-    def empty(self, height: int) -> bytes:
-        """Root of the absent subtree of that height."""
-        node = self.empty_leaf
-        for _ in range(height):
-            node = hashlib.sha256(bytes([self.node_tag]) + node + node).digest()
-        return node
 
 
 def level_counts(size: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +79,14 @@ def test_a_tensor_hash_sees_shape_dtype_and_layout_as_logical() -> None:
     assert tensor_hash(array.T) == tensor_hash(array.T.copy())
     assert tensor_hash(np.array(0, np.int64)) != tensor_hash(np.zeros(1, np.int64))
     assert tensor_hash(np.zeros(8, np.bool_)) != tensor_hash(np.zeros(1, np.int64))
+
+
+def test_a_tensor_hash_does_not_ask_how_the_array_lies_in_memory(tmp_path: Path) -> None:
+    array = np.arange(700, dtype=np.float32)
+    array.tofile(tmp_path / "array")
+    mapped = np.memmap(tmp_path / "array", np.float32, "r")
+    unaligned = np.frombuffer(b"\0" + array.tobytes(), np.float32, offset=1)
+    assert tensor_hash(mapped) == tensor_hash(unaligned) == tensor_hash(array)
 
 
 def test_nan_is_canonical_and_signed_zero_is_kept() -> None:

@@ -1,0 +1,115 @@
+// The Merkle tree over a tensor's bytes: SHA-256 of leaves of 1024 bytes behind a tag byte, then of pairs of
+// nodes behind another, up to the root (docs/protocol.md, section 2). Which tags, and what an absent leaf
+// is, is for the caller to say.
+
+#include "sha256.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAF 1024
+#define LENGTH 8 // bytes of a message's length, at its end
+// Of messages: what a second thread must be given to do.
+#define LEAF_GRAIN 128
+#define NODE_GRAIN 1024
+
+// Message i is `tag` and data[i * length ...], `length` bytes but for the last.
+typedef struct {
+    const uint8_t *data;
+    int64_t bytes, length;
+    uint8_t tag;
+    int floats; // the data are f32: every NaN is hashed as the canonical one
+    uint8_t *hashes;
+    enum isa isa;
+    int sha;
+} messages;
+
+BODY canonical_body(uint8_t *to, const uint8_t *from, int64_t floats) {
+    for (int64_t i = 0; i < floats; i++) {
+        uint32_t word;
+        memcpy(&word, from + 4 * i, sizeof word);
+        word = (word & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC00000 : word;
+        memcpy(to + 4 * i, &word, sizeof word);
+    }
+}
+VARIANTS(canonical, (uint8_t *to, const uint8_t *from, int64_t floats), (to, from, floats))
+
+static int64_t blocks_of(int64_t length) {
+    return ceil_div(1 + length + 1 + LENGTH, BLOCK);
+}
+
+// tag, data, the end mark, zeros, the length in bits
+static void write_message(const messages *m, const uint8_t *data, int64_t length, uint8_t *to) {
+    to[0] = m->tag;
+    if (m->floats)
+        canonical[m->isa](to + 1, data, length / 4);
+    else
+        memcpy(to + 1, data, (size_t)length);
+    const int64_t end = blocks_of(length) * BLOCK;
+    memset(to + 1 + length, 0, (size_t)(end - 1 - length));
+    to[1 + length] = 0x80;
+    const int64_t bits = 8 * (1 + length);
+    to[end - 1] = (uint8_t)bits, to[end - 2] = (uint8_t)(bits >> 8);
+}
+
+// `count` messages of one length.
+static void hash_some(const messages *m, int64_t first, int64_t count, int64_t length, uint8_t *space) {
+    const hasher *all = hashers[m->isa], *few = m->sha ? sha_hasher : all;
+    if (m->sha && m->isa < ISA_AVX512) all = few;
+    uint8_t hashes[MAX_WAYS * HASH];
+    for (int64_t done = 0, n; done < count; done += n) {
+        const hasher *h = count - done < all->ways ? few : all;
+        n = min_i64(h->ways, count - done);
+        for (int64_t i = 0; i < n; i++)
+            write_message(m, m->data + (first + done + i) * m->length, length, space + i * MESSAGE);
+        h->digest(space, blocks_of(length), hashes);
+        memcpy(m->hashes + (first + done) * HASH, hashes, (size_t)(n * HASH));
+    }
+}
+
+static void range(void *context, int64_t begin, int64_t end) {
+    const messages *m = context;
+    _Alignas(64) uint8_t space[MAX_WAYS * MESSAGE] = {0};
+    const int64_t whole = min_i64(end, m->bytes / m->length);
+    hash_some(m, begin, whole - begin, m->length, space);
+    if (whole < end) hash_some(m, whole, 1, m->bytes - whole * m->length, space);
+}
+
+static void hash_all(messages *m, int threads, int64_t grain) {
+    parallel(threads, ceil_div(m->bytes, m->length), grain, range, m);
+}
+
+typedef struct {
+    uint8_t leaf_tag, node_tag, empty[HASH]; // the hash of an absent leaf
+} tree_kind;
+
+// The root of the tree over `bytes` of data. Returns 1 if there is no memory.
+REPOPS_EXPORT int repops_tree_root(const void *data, int64_t bytes, int floats, const tree_kind *kind,
+                                   uint8_t *root, int threads, int isa, int sha) {
+    uint8_t empty[2 * HASH]; // the absent subtree of this height, as both of a pair
+    memcpy(empty, kind->empty, HASH);
+    memcpy(root, kind->empty, HASH);
+    if (bytes == 0) return 0;
+    int64_t count = ceil_div(bytes, LEAF);
+    uint8_t *below = malloc((size_t)(count + 1) * HASH); // with room for an absent sibling
+    uint8_t *above = malloc((size_t)(ceil_div(count, 2) + 1) * HASH);
+    const int failed = !below || !above;
+    if (!failed) {
+        messages m = {data, bytes, LEAF, kind->leaf_tag, floats, below, (enum isa)isa, sha};
+        hash_all(&m, threads, LEAF_GRAIN);
+        m.length = 2 * HASH, m.tag = kind->node_tag, m.floats = 0;
+        while (count > 1) {
+            memcpy(below + count * HASH, empty, HASH);
+            memcpy(empty + HASH, empty, HASH);
+            count = ceil_div(count, 2);
+            m.data = below, m.bytes = count * m.length, m.hashes = above;
+            hash_all(&m, threads, NODE_GRAIN);
+            m.data = empty, m.bytes = m.length, m.hashes = empty;
+            hash_all(&m, 1, 1);
+            uint8_t *const level = above;
+            above = below, below = level;
+        }
+        memcpy(root, below, HASH);
+    }
+    free(below), free(above);
+    return failed;
+}
