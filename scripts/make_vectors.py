@@ -31,7 +31,7 @@ from referee_py.commit import (
 from referee_py.game.book import commitment
 from referee_py.game.judge import step_hash
 from referee_py.game.state import ProgramHeader
-from referee_py.program.program import SlotSource
+from referee_py.program import SlotSource
 from referee_py.program.structure import Kind, Operand, Structure, TensorType
 
 TARGET = Path(__file__).resolve().parent.parent / "tests/vectors/commitments.json"

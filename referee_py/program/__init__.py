@@ -2,12 +2,16 @@
 
 structure   one node: operator, operands, output types
 attributes  an operator's attributes as bytes
-program     the graph, its trees and its file
+skeleton    the graph without its tensors, its trees and its file
+program     the graph with the hashes of its tensors
+plain       reading both files from strangers
 validate    the rules that a program from a stranger must keep
 terms       what a job says about its program on-chain
 """
 
-from .program import MAX_FILE_BYTES, Program, SlotSource, TensorDescriptor
+from .plain import MAX_FILE_BYTES
+from .program import Program, TensorDescriptor
+from .skeleton import Skeleton, SlotSource
 from .structure import Kind, Operand, Structure, TensorType
 from .terms import MODE_REPOPS_F32, Terms, suggest_strides
 from .validate import validate
@@ -18,6 +22,7 @@ __all__ = [
     "Kind",
     "Operand",
     "Program",
+    "Skeleton",
     "SlotSource",
     "Structure",
     "TensorDescriptor",

@@ -7,7 +7,7 @@ Its file is canonical CBOR with the keys `format`, `opset`, `nodes`, `slots`, `c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,14 +15,14 @@ from typing import Any
 import cbor2
 from repops.opset import OPSET_VERSION, Dtype
 
-from ..commit import HASH_BYTES, Tag, Tree, digest, tensor_hash
+from ..commit import HASH_BYTES, Tag, Tree, tensor_hash
 from ..commit.tensor import Array
-from ..errors import HashMismatch, InvalidEncoding, UnknownVersion
+from ..errors import HashMismatch, InvalidEncoding
+from . import plain
+from .skeleton import Skeleton, SlotSource
 from .structure import Kind, Operand, Structure, TensorType
 
 FORMAT = 1
-MAX_FILE_BYTES = 256 << 20
-"""About two million nodes. A reader refuses more before it parses anything."""
 
 _KEYS = {"format", "opset", "nodes", "slots", "constants", "initial"}
 
@@ -50,18 +50,6 @@ class TensorDescriptor:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class SlotSource:
-    """Which output of which node is a slot's value after the step."""
-
-    node: int
-    output: int
-
-    def hash(self) -> bytes:
-        """The SLOT hash: ``H(05 ‖ node u32be ‖ output u8)``."""
-        return digest(Tag.SLOT, self.node.to_bytes(4, "big"), bytes([self.output]))
-
-
 @dataclass(frozen=True)
 class Program:
     """Node order is topological; `initial[j]` describes slot `j` before step 1. Check with `validate`."""
@@ -72,13 +60,35 @@ class Program:
     initial: tuple[TensorDescriptor, ...]
     opset: int = OPSET_VERSION
 
-    @cached_property
-    def structures(self) -> Tree:
-        return Tree(Tag.STRUCTURE_TREE, [node.hash() for node in self.nodes])
+    @classmethod
+    def of(cls, skeleton: Skeleton, constants: Iterable[bytes], initial: Iterable[bytes]) -> Program:
+        """A skeleton with the TENSOR hashes of its constants and initial slots."""
+        return cls(
+            skeleton.nodes,
+            skeleton.slots,
+            tuple(TensorDescriptor(t, h) for t, h in zip(skeleton.constants, constants, strict=True)),
+            tuple(TensorDescriptor(t, h) for t, h in zip(skeleton.initial, initial, strict=True)),
+            skeleton.opset,
+        )
 
     @cached_property
+    def skeleton(self) -> Skeleton:
+        """The same graph without hashes of tensors."""
+        return Skeleton(
+            self.nodes,
+            self.slots,
+            tuple(tensor.type for tensor in self.constants),
+            tuple(tensor.type for tensor in self.initial),
+            self.opset,
+        )
+
+    @property
+    def structures(self) -> Tree:
+        return self.skeleton.structures
+
+    @property
     def slot_table(self) -> Tree:
-        return Tree(Tag.SLOT_TREE, [slot.hash() for slot in self.slots])
+        return self.skeleton.slot_table
 
     @cached_property
     def constant_tree(self) -> Tree:
@@ -176,75 +186,25 @@ class Program:
 
     @classmethod
     def _parse(cls, data: bytes) -> Program:
-        if len(data) > MAX_FILE_BYTES:
-            raise InvalidEncoding(f"a program file of {len(data)} bytes; the limit is {MAX_FILE_BYTES}")
-        try:
-            top = cbor2.loads(data, max_depth=4, allow_indefinite=False, allow_duplicate_keys=False)
-        except Exception as error:  # NOTE: hostile bytes reach constructors of many types inside the decoder
-            raise InvalidEncoding(f"the program file is not CBOR: {error}") from error
-        if type(top) is not dict or set(top) != _KEYS:
-            raise InvalidEncoding(f"a program file is a map with exactly the keys {sorted(_KEYS)}")
-        if type(top["format"]) is not int or top["format"] != FORMAT:
-            raise UnknownVersion(f"program file format {top['format']!r}; this build reads {FORMAT}")
-        check_opset(top["opset"])
+        top = plain.load(data, "program", FORMAT, _KEYS)
         return cls(
-            nodes=tuple(Structure.decode(_bytes(item)) for item in _list(top["nodes"])),
-            slots=tuple(SlotSource(*_ints(item, (1 << 32, 1 << 8))) for item in _list(top["slots"])),
-            constants=tuple(_descriptor(item) for item in _list(top["constants"])),
-            initial=tuple(_descriptor(item) for item in _list(top["initial"])),
+            nodes=plain.nodes(top["nodes"]),
+            slots=tuple(SlotSource(*place) for place in plain.places(top["slots"])),
+            constants=tuple(_descriptor(item) for item in plain.items(top["constants"])),
+            initial=tuple(_descriptor(item) for item in plain.items(top["initial"])),
             opset=top["opset"],
         )
-
-
-def check_opset(version: object) -> None:
-    """Raises UnknownVersion unless this build implements exactly that operator set."""
-    if type(version) is not int or version != OPSET_VERSION:
-        raise UnknownVersion(
-            f"operator set {version!r}; this build implements exactly {OPSET_VERSION}: "
-            "install the release that implements it, or capture the program again with this one"
-        )
-
-
-# ------------------------------------------------------------------------------------------ reading plain values
 
 
 def _plain(tensor: TensorDescriptor) -> list[Any]:
     return [int(tensor.type.dtype), list(tensor.type.shape), tensor.hash]
 
 
-def _list(value: object) -> list[Any]:
-    if type(value) is not list:
-        raise InvalidEncoding(f"a list is expected, not {type(value).__name__}")
-    return value
-
-
-def _bytes(value: object) -> bytes:
-    if type(value) is not bytes:
-        raise InvalidEncoding(f"a byte string is expected, not {type(value).__name__}")
-    return value
-
-
-def _ints(value: object, limits: Sequence[int]) -> list[int]:
-    """A list of ints, one for each limit (exclusive)."""
-    items = _list(value)
-    if len(items) != len(limits):
-        raise InvalidEncoding(f"a list of {len(limits)} ints is expected, not of {len(items)}")
-    for item, limit in zip(items, limits, strict=True):
-        if type(item) is not int or not 0 <= item < limit:
-            raise InvalidEncoding(f"an int below {limit} is expected, not {item!r}")
-    return items
-
-
 def _descriptor(value: object) -> TensorDescriptor:
-    items = _list(value)
-    if len(items) != 3:
-        raise InvalidEncoding(f"a tensor descriptor is [dtype, [dims], hash], not a list of {len(items)}")
-    dims = _list(items[1])
-    (code,) = _ints([items[0]], [256])
-    shape = tuple(_ints(dims, [1 << 64] * len(dims)))
-    if code not in set(Dtype):
-        raise InvalidEncoding(f"dtype code {code} is none of {[int(d) for d in Dtype]}")
-    name = _bytes(items[2])
+    parts = plain.items(value)
+    if len(parts) != 3:
+        raise InvalidEncoding(f"a tensor descriptor is [dtype, [dims], hash], not a list of {len(parts)}")
+    name = plain.octets(parts[2])
     if len(name) != HASH_BYTES:
         raise InvalidEncoding(f"a tensor hash has {HASH_BYTES} bytes, not {len(name)}")
-    return TensorDescriptor(TensorType(Dtype(code), shape), name)
+    return TensorDescriptor(plain.tensor_type(parts[:2]), name)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from ..commit import Tag, digest
 from ..errors import InvalidProgram, UnknownVersion
-from .program import Program, check_opset
+from .plain import check_opset
+from .program import Program
 
 MODE_REPOPS_F32 = 1
 MAX_STRIDES = 8

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from repops.opset import I64, OpError, check_spec
 
 from ..errors import InvalidProgram
-from .program import Program, TensorDescriptor, check_opset
+from .plain import check_opset
+from .program import Program
+from .skeleton import Skeleton
 from .structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS, Kind, Operand, TensorType
 
 _STEP_TYPE = TensorType(I64, ())
 
 
-def validate(program: Program) -> None:
+def validate(graph: Program | Skeleton) -> None:
     """Raises InvalidProgram (or UnknownVersion) naming the first rule that is broken, and where.
 
     Afterwards: every operand exists and comes earlier, every declared type is what the operator gives, every slot is
     updated by an output of its own type.
     """
+    program = graph if isinstance(graph, Skeleton) else graph.skeleton
     check_opset(program.opset)
     _count("nodes", len(program.nodes), MAX_NODES)
     _count("slots", len(program.slots), MAX_SLOTS)
@@ -31,7 +34,7 @@ def validate(program: Program) -> None:
         )
     for kind, described in (("constant", program.constants), ("initial slot", program.initial)):
         for k, tensor in enumerate(described):
-            _limits(f"{kind} {k}", tensor.type)
+            _limits(f"{kind} {k}", tensor)
     for node in range(len(program.nodes)):
         _check_node(program, node)
     for j, slot in enumerate(program.slots):
@@ -50,7 +53,7 @@ def _limits(where: str, type_: TensorType) -> None:
         raise InvalidProgram(str(error)) from error
 
 
-def _check_node(program: Program, node: int) -> None:
+def _check_node(program: Skeleton, node: int) -> None:
     structure = program.nodes[node]
     structure.encode()  # NOTE: a program built in memory has not come through decode; this checks its limits
     inputs = [_operand_type(program, node, operand) for operand in structure.inputs]
@@ -65,7 +68,7 @@ def _check_node(program: Program, node: int) -> None:
         )
 
 
-def _operand_type(program: Program, node: int, operand: Operand) -> TensorType:
+def _operand_type(program: Skeleton, node: int, operand: Operand) -> TensorType:
     """The type of an operand's value. INVARIANT: nodes below `node` have been checked."""
     match operand.kind:
         case Kind.NODE:
@@ -87,18 +90,18 @@ def _operand_type(program: Program, node: int, operand: Operand) -> TensorType:
             return _STEP_TYPE
 
 
-def _listed(node: int, operand: Operand, described: Sequence[TensorDescriptor]) -> TensorType:
+def _listed(node: int, operand: Operand, described: Sequence[TensorType]) -> TensorType:
     if operand.index >= len(described):
         raise InvalidProgram(
             f"node {node} reads {operand.kind.name.lower()} {operand.index}; there are {len(described)}"
         )
-    return described[operand.index].type
+    return described[operand.index]
 
 
-def _check_slot(program: Program, j: int, node: int, output: int) -> None:
+def _check_slot(program: Skeleton, j: int, node: int, output: int) -> None:
     if node >= len(program.nodes) or output >= len(program.nodes[node].outputs):
         raise InvalidProgram(f"slot {j} is updated by output {output} of node {node}, which does not exist")
-    given, own = program.nodes[node].outputs[output], program.initial[j].type
+    given, own = program.nodes[node].outputs[output], program.initial[j]
     if given != own:
         raise InvalidProgram(f"slot {j} is {own}, but output {output} of node {node} is {given}")
 

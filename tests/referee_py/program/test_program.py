@@ -24,7 +24,7 @@ from referee_py.program import (
     validate,
 )
 from referee_py.program import (
-    program as program_module,
+    plain as plain_module,
 )
 
 from . import tiny
@@ -185,7 +185,7 @@ def test_wrong_content_is_refused_with_a_reason(
 
 
 def test_a_file_above_the_limit_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_module, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(plain_module, "MAX_FILE_BYTES", 100)
     with pytest.raises(InvalidEncoding, match="the limit is 100"):
         Program.from_bytes(FILE)
 

@@ -1,0 +1,93 @@
+"""A program without its tensors: operators, slot sources, and the types of constants and of the initial state.
+
+Structure and weights are different things: the graph of a model with billions of parameters is known, hashed and
+compared in seconds, before anybody has read a weight. `Program.of` adds the hashes of the tensors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import cbor2
+from repops.opset import OPSET_VERSION
+
+from ..commit import Tag, Tree, digest
+from ..errors import InvalidEncoding
+from . import plain
+from .structure import Structure, TensorType
+
+FORMAT = 1
+
+_KEYS = {"skeleton", "opset", "nodes", "slots", "constants", "initial"}
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSource:
+    """Which output of which node is a slot's value after the step."""
+
+    node: int
+    output: int
+
+    def hash(self) -> bytes:
+        """The SLOT hash: ``H(05 ‖ node u32be ‖ output u8)``."""
+        return digest(Tag.SLOT, self.node.to_bytes(4, "big"), bytes([self.output]))
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Node order is topological; `initial[j]` is the type of slot `j`. Check with `validate`."""
+
+    nodes: tuple[Structure, ...]
+    slots: tuple[SlotSource, ...]
+    constants: tuple[TensorType, ...]
+    initial: tuple[TensorType, ...]
+    opset: int = OPSET_VERSION
+
+    @cached_property
+    def structures(self) -> Tree:
+        return Tree(Tag.STRUCTURE_TREE, [node.hash() for node in self.nodes])
+
+    @cached_property
+    def slot_table(self) -> Tree:
+        return Tree(Tag.SLOT_TREE, [slot.hash() for slot in self.slots])
+
+    @property
+    def structure_root(self) -> bytes:
+        return self.structures.root
+
+    @property
+    def slot_root(self) -> bytes:
+        return self.slot_table.root
+
+    def to_bytes(self) -> bytes:
+        """The skeleton file: the same bytes in every process."""
+        return cbor2.dumps(
+            {
+                "skeleton": FORMAT,
+                "opset": self.opset,
+                "nodes": [node.encode() for node in self.nodes],
+                "slots": [[slot.node, slot.output] for slot in self.slots],
+                "constants": [[int(type_.dtype), list(type_.shape)] for type_ in self.constants],
+                "initial": [[int(type_.dtype), list(type_.shape)] for type_ in self.initial],
+            },
+            canonical=True,
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Skeleton:
+        """Read and validate a skeleton file from an untrusted source; raises as `Program.from_bytes`."""
+        top = plain.load(data, "skeleton", FORMAT, _KEYS)
+        skeleton = cls(
+            nodes=plain.nodes(top["nodes"]),
+            slots=tuple(SlotSource(*place) for place in plain.places(top["slots"])),
+            constants=tuple(plain.tensor_type(item) for item in plain.items(top["constants"])),
+            initial=tuple(plain.tensor_type(item) for item in plain.items(top["initial"])),
+            opset=top["opset"],
+        )
+        if skeleton.to_bytes() != data:  # SAFETY: as in Program.from_bytes
+            raise InvalidEncoding("the skeleton file is not canonical CBOR; write it with Skeleton.to_bytes")
+        from .validate import validate
+
+        validate(skeleton)
+        return skeleton
