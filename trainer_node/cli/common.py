@@ -177,6 +177,12 @@ def short(value: bytes | str) -> str:
     return text[:12] + "…" if len(text) > 14 else text
 
 
+def printable(text: object, limit: int = 80) -> str:
+    """Text of a stranger for the terminal. SAFETY: an escape sequence in it must not reach the terminal."""
+    plain = "".join(c if c.isprintable() else "�" for c in str(text)[: limit + 1])
+    return plain if len(plain) <= limit else plain[:limit] + "…"
+
+
 def moment(instant: int) -> str:
     """A unix instant in local time."""
     from datetime import datetime
