@@ -194,8 +194,9 @@ def _show(dataset: Dataset, folder: Path) -> None:
     hashes = dataset.hashes()
     rows: dict[str, object] = {"root": dataset.root().hex(), "rows": dataset.rows}
     rows |= {name: f"{TensorType.of(array)}  {hashes[name].hex()}" for name, array in dataset.tensors.items()}
-    rows |= {printable(key, 40): printable(_listed(value), 200) for key, value in dataset.origin.items()}
     show_rows(str(folder), rows)
+    origin = {printable(key, 40): printable(_listed(value), 200) for key, value in dataset.origin.items()}
+    show_rows("origin", origin)
 
 
 def _values(row: int, arrays: dict[str, Array]) -> None:
