@@ -94,30 +94,42 @@ static void row_major(const tensor *t, int64_t *stride) {
 }
 
 // `stride` is given for each dimension of the output; dimensions that run on are merged.
-static int run(const signature *sig, void *const *data, int threads, int64_t offset, const int64_t *stride) {
-    const tensor *out = output(sig, 0);
-    gather g = {.in = data[0], .out = data[1], .size = item_size(out->dtype), .offset = offset};
-    for (int64_t d = 0; d < out->rank; d++) {
-        if (out->dim[d] == 1) continue;
-        if (g.rank && g.stride[g.rank - 1] == out->dim[d] * stride[d]) {
-            g.dim[g.rank - 1] *= out->dim[d];
+static int copy(int64_t rank, const int64_t *dim, const int64_t *stride, int64_t offset, int64_t size,
+                void *const *data, int threads) {
+    gather g = {.in = data[0], .out = data[1], .size = size, .offset = offset};
+    for (int64_t d = 0; d < rank; d++) {
+        if (dim[d] == 1) continue;
+        if (g.rank && g.stride[g.rank - 1] == dim[d] * stride[d]) {
+            g.dim[g.rank - 1] *= dim[d];
             g.stride[g.rank - 1] = stride[d];
         } else {
-            g.dim[g.rank] = out->dim[d];
+            g.dim[g.rank] = dim[d];
             g.stride[g.rank++] = stride[d];
         }
     }
     if (g.rank == 0) g.rank = g.dim[0] = g.stride[0] = 1;
+    const int64_t elements = product(dim, rank);
     for (int64_t line = 0; line < g.rank - 1; line++) {
         if (g.stride[line] != 1 || g.stride[g.rank - 1] < 2 || g.dim[line] < 4) continue;
         transposition t = {.g = g, .line = line, .strips = ceil_div(g.dim[line], TILE)};
-        const int64_t items = elements(out) / max_i64(g.dim[line] * g.dim[g.rank - 1], 1) * t.strips;
+        const int64_t items = elements / max_i64(g.dim[line] * g.dim[g.rank - 1], 1) * t.strips;
         parallel(threads, items, max_i64(1, THREAD_WORK / 4 / (TILE * max_i64(g.dim[g.rank - 1], 1))),
                  transpose_range, &t);
         return 0;
     }
-    parallel(threads, elements(out), THREAD_WORK / 4, gather_range, &g);
+    parallel(threads, elements, THREAD_WORK / 4, gather_range, &g);
     return 0;
+}
+
+static int run(const signature *sig, void *const *data, int threads, int64_t offset, const int64_t *stride) {
+    const tensor *out = output(sig, 0);
+    return copy(out->rank, out->dim, stride, offset, item_size(out->dtype), data, threads);
+}
+
+// A view as an array of its own. words: bytes of an item, rank (at most MAX_RANK), sizes, strides.
+REPOPS_EXPORT int repops_copy(const int64_t *words, void *const *data, int threads, int isa) {
+    (void)isa;
+    return copy(words[1], words + 2, words + 2 + words[1], 0, words[0], data, threads);
 }
 
 OPERATOR(permute) {

@@ -1,40 +1,58 @@
-// mm and bmm: the contraction of gemm.h over plain row-major operands.
+// mm and bmm: the contraction of gemm.h over operands that lie anyhow, and over plain row-major ones.
 
 #include "gemm.h"
 #include "vector.h"
 
 #define FEW 16 // columns, of which a panel would hold mostly none
+#define OUTER 4
+
+enum { BATCH, ROW, COLUMN };
+
+// C[b, m, n] = sum over k of A[b, m, k] B[b, k, n]; strides in elements, of A, B and C.
+typedef struct {
+    int64_t batch, m, k, n;
+    int64_t a[3], b[3], c[3];
+} product_shape;
+
+static int multiply(const product_shape *s, const float *a, const float *b, float *c, int threads,
+                    enum isa isa) {
+    // Turned, C transposed is B transposed times A transposed.
+    const int turn = s->n <= FEW && s->m > s->n;
+    const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
+    const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
+    const gemm g = {
+        .batch = s->batch,
+        .rows = turn ? s->n : s->m,
+        .columns = {{1, 1, turn ? s->m : s->n}},
+        .taps = {{1, 1, s->k}},
+        .number = {0, {0, 0, 1}},
+        .a = turn ? b : a,
+        .a_batch = left[BATCH],
+        .a_row = left[down],
+        .a_tap = {0, {0, 0, left[across]}},
+        .b = turn ? a : b,
+        .b_batch = right[BATCH],
+        .b_column = {0, {0, 0, right[across]}},
+        .b_tap = {0, {0, 0, right[down]}},
+        .c = c,
+        .c_batch = s->c[BATCH],
+        .c_row = s->c[down],
+        .c_column = {0, {0, 0, s->c[across]}},
+    };
+    return gemm_run(&g, threads, isa);
+}
 
 static int product_of(call c, int64_t batch) {
     const tensor *a = input(c.sig, 0), *b = input(c.sig, 1);
     const int64_t m = a->dim[a->rank - 2], k = a->dim[a->rank - 1], n = b->dim[b->rank - 1];
-    // Turned, C transposed is B transposed times A transposed.
-    const int turn = n <= FEW && m != 1 && (m > n || n == 1);
     if (m == 1 || n == 1) {
+        const int turn = m != 1;
         vector_product(c.data[turn], c.data[!turn], turn, batch, k, turn ? m : n, c.data[2], c.threads,
                        c.isa);
         return 0;
     }
-    const gemm g = {
-        .batch = batch,
-        .rows = turn ? n : m,
-        .columns = {{1, 1, turn ? m : n}},
-        .taps = {{1, 1, k}},
-        .number = {0, {0, 0, 1}},
-        .a = c.data[turn],
-        .a_batch = turn ? k * n : m * k,
-        .a_row = turn ? 1 : k,
-        .a_tap = {0, {0, 0, turn ? n : 1}},
-        .b = c.data[!turn],
-        .b_batch = turn ? m * k : k * n,
-        .b_column = {0, {0, 0, turn ? k : 1}},
-        .b_tap = {0, {0, 0, turn ? 1 : n}},
-        .c = c.data[2],
-        .c_batch = m * n,
-        .c_row = turn ? 1 : n,
-        .c_column = {0, {0, 0, turn ? n : 1}},
-    };
-    return gemm_run(&g, c.threads, c.isa);
+    const product_shape s = {batch, m, k, n, {m * k, k, 1}, {k * n, n, 1}, {m * n, n, 1}};
+    return multiply(&s, c.data[0], c.data[1], c.data[2], c.threads, c.isa);
 }
 
 OPERATOR(mm) {
@@ -43,4 +61,26 @@ OPERATOR(mm) {
 
 OPERATOR(bmm) {
     return product_of(CALL, input(sig, 0)->dim[0]);
+}
+
+// What repops_product is given: the batch is nested loops, the last one fastest, with strides of their own.
+typedef struct {
+    int64_t outer[OUTER], a_outer[OUTER], b_outer[OUTER], c_outer[OUTER];
+    product_shape inner;
+} product_words;
+
+// mm or bmm of operands that are views: the same bits as of their copies. data: A, B, C.
+REPOPS_EXPORT int repops_product(const product_words *w, void *const *data, int threads, int isa) {
+    int failed = 0;
+    for (int64_t i = 0, count = product(w->outer, OUTER); i < count && !failed; i++) {
+        int64_t a = 0, b = 0, c = 0, rest = i;
+        for (int d = OUTER - 1; d >= 0; d--) {
+            const int64_t at = rest % w->outer[d];
+            a += at * w->a_outer[d], b += at * w->b_outer[d], c += at * w->c_outer[d];
+            rest /= w->outer[d];
+        }
+        failed = multiply(&w->inner, (const float *)data[0] + a, (const float *)data[1] + b,
+                          (float *)data[2] + c, threads, (enum isa)isa);
+    }
+    return failed;
 }

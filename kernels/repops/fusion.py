@@ -13,10 +13,11 @@ import numpy as np
 
 from . import cpu
 from .composites import adam
+from .cpu import Bound
 from .expression import Expression, argument_names, record
 from .library import LIBRARY
 from .memory import address_of, allocate, check_out, check_overlap
-from .opset import F32, ITEM_SIZE, ArityError, ShapeError, Spec
+from .opset import F32, ITEM_SIZE, ArityError, Shape, ShapeError, Spec
 from .phases import NotFusibleError, Place, Schedule
 from .segments import Segments
 from .tensors import Array, spec_of
@@ -28,8 +29,8 @@ GRAIN = 1 << 19  # elements times instructions, below which a second thread cost
 class Plan(Schedule):
     """A schedule as the words of fused.c for one instruction set. Raises NotFusibleError."""
 
-    def __init__(self, expression: Expression, isa: int):
-        super().__init__(expression, combines=True)
+    def __init__(self, expression: Expression, isa: int, strides: Sequence[Shape | None] = ()):
+        super().__init__(expression, True, strides)
         if len(self.values) > MAX_VALUES:
             raise NotFusibleError(f"more than {MAX_VALUES} values", values=len(self.values))
         self._keep_in_outputs()
@@ -93,10 +94,11 @@ def kernel(name: str, isa: int) -> tuple[int, int]:
 
 
 class Fused:
-    """An expression as one kernel. Raises NotFusibleError."""
+    """An expression as one kernel, for inputs with these strides (see Schedule). Raises NotFusibleError."""
 
-    def __init__(self, expression: Expression):
+    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = ()):
         self.expression = expression
+        self._strides = strides
         distinct = list(dict.fromkeys(expression.outputs))
         self.outputs = cpu.output_layout([expression.spec(number) for number in distinct])
         self._order = [distinct.index(number) for number in expression.outputs]
@@ -107,7 +109,7 @@ class Fused:
     def _plan(self, isa: int) -> tuple[Plan, int]:
         """The plan, which keeps its words alive, and their address."""
         if isa not in self._plans:
-            plan = Plan(self.expression, isa)
+            plan = Plan(self.expression, isa, self._strides)
             self._plans[isa] = plan, plan.words.ctypes.data
         return self._plans[isa]
 
@@ -158,6 +160,16 @@ class Fused:
     def _launch(self, address: int, data: bytes, threads: int, isa: int) -> int:
         return int(LIBRARY.repops_fused(address, data, threads, isa))
 
+    def bind(self, addresses: Sequence[int]) -> Bound:
+        """A call with the memory of inputs and distinct outputs fixed. SAFETY: the caller answers for the addresses."""
+        plan, words = self._plan(cpu.get_isa())
+        return Bound(LIBRARY.repops_fused, words, self._pack(*addresses), plan)
+
+    @property
+    def shareable(self) -> set[tuple[int, int]]:
+        """(input, output) pairs that may be the same memory."""
+        return self._plan(cpu.get_isa())[0].shareable
+
     def _check_out(self, plan: Plan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
         name, names = self.expression.name, self.expression.names
         if len(self._order) != len(self.outputs):
@@ -183,6 +195,9 @@ class FusedAdam(Fused):
 
     def _launch(self, _address: int, data: bytes, threads: int, isa: int) -> int:
         return int(LIBRARY.repops_adam(self._options, data, threads, isa))
+
+    def bind(self, addresses: Sequence[int]) -> Bound:
+        return Bound(LIBRARY.repops_adam, self._options, self._pack(*addresses), self)
 
 
 def _fuse(expression: Expression) -> Fused | None:

@@ -60,15 +60,24 @@ class Geometry:
     """Whether an input has stride 1 along the row. INVARIANT: otherwise it has stride 0 there."""
 
 
-def geometry(domain: Shape, shapes: Sequence[Shape], keep_row: bool) -> Geometry:
-    """Merge the dimensions over which every input moves evenly. With `keep_row` the last one stays as it is."""
+def row_major(shape: Shape) -> Shape:
+    """The strides of a contiguous array, in elements."""
+    strides, step = [], 1
+    for dim in reversed(shape):
+        strides.append(step)
+        step *= dim
+    return tuple(reversed(strides))
+
+
+def geometry(domain: Shape, shapes: Sequence[Shape], steps: Sequence[Shape], keep_row: bool) -> Geometry:
+    """Merge the dimensions over which every input moves evenly. With `keep_row` the last one stays as it is.
+
+    `steps[i]` are the strides of input i over the dimensions of its shape, in elements.
+    """
     strides = []
-    for shape in shapes:
-        step, own = 1, []
-        for dim in reversed((1,) * (len(domain) - len(shape)) + shape):
-            own.append(0 if dim == 1 else step)
-            step *= dim
-        strides.append(own)  # innermost first
+    for shape, step in zip(shapes, steps, strict=True):
+        own = [0 if dim == 1 else stride for dim, stride in zip(shape, step, strict=True)]
+        strides.append([*reversed(own), *[0] * (len(domain) - len(shape))])  # innermost first
     merged: list[tuple[int, list[int]]] = []  # (size, stride of each input)
     for d, size in enumerate(reversed(domain)):
         column = [own[d] for own in strides]
@@ -81,6 +90,8 @@ def geometry(domain: Shape, shapes: Sequence[Shape], keep_row: bool) -> Geometry
                 continue
         merged.append((size, column))
     (n, row), *rest = merged or [(1, [0] * len(shapes))]
+    if any(step not in (0, 1) for step in row):
+        raise NotFusibleError("an input does not lie along the row", strides=row)
     rest.reverse()
     return Geometry(
         tuple(size for size, _ in rest),
@@ -108,9 +119,10 @@ class Schedule:
 
     `code` is in order; `values` holds inputs, results and constants by their numbers in the expression; `constants` are
     (index among the items, bits). `combines`: the executor has a kernel for exp(a - b), "exp_sub_f32".
+    `strides` says how inputs lie, in elements over their dimensions; None, or nothing at all, is contiguous.
     """
 
-    def __init__(self, expression: Expression, combines: bool = False):
+    def __init__(self, expression: Expression, combines: bool = False, strides: Sequence[Shape | None] = ()):
         self.expression = expression
         self._nodes = live(expression)
         self._combines = combines
@@ -122,7 +134,9 @@ class Schedule:
             raise NotFusibleError("values do not broadcast to one shape") from error
         if 0 in self.domain or (reduces and self.domain[-1:] in ((), (1,))):
             raise NotFusibleError("nothing to go over", domain=self.domain)
-        self.geometry = geometry(self.domain, shapes, keep_row=reduces)
+        given = strides or [None] * len(shapes)
+        steps = [row_major(s) if own is None else own for s, own in zip(shapes, given, strict=True)]
+        self.geometry = geometry(self.domain, shapes, steps, keep_row=reduces)
         self.constants: list[tuple[int, int]] = []
         self.values = {
             i: Value(spec, self.geometry.varies[i], 0, Place.INPUT, i)

@@ -1,0 +1,60 @@
+"""Operators on views: operands that lie in another array with strides of their own. The bits are those of copies.
+
+For whoever plans memory ahead (referee_py.compiled): the calls are bound to addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .cpu import Bound
+from .library import LIBRARY
+from .opset import MAX_RANK, Shape, ShapeError
+
+MAX_OUTER = 4
+
+for _function in (LIBRARY.repops_product, LIBRARY.repops_copy):
+    _function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
+
+
+class Matrices(NamedTuple):
+    """Strides of a batch of matrices, in elements: one for each loop of the batch, of a row, of a column."""
+
+    batch: Shape
+    row: int
+    column: int
+
+
+def product(
+    batch: Shape, m: int, k: int, n: int, operands: Sequence[Matrices], addresses: Sequence[int]
+) -> Bound:
+    """C[b, m, n] = sum over k of A[b, m, k] B[b, k, n] in the order of `mm`; `operands` are A, B and C.
+
+    Raises ShapeError if the batch has more than 5 loops. SAFETY: the caller answers for addresses and strides.
+    """
+    if len(batch) > MAX_OUTER + 1:
+        raise ShapeError("product: too many loops in the batch", batch=batch, limit=MAX_OUTER + 1)
+    missing = MAX_OUTER + 1 - len(batch)
+    *outer, inner = (1,) * missing + batch
+    strides = [(0,) * missing + each.batch for each in operands]
+    words = [*outer, *(s for own in strides for s in own[:-1]), inner, m, k, n]
+    for each, own in zip(operands, strides, strict=True):
+        words += [own[-1], each.row, each.column]
+    return _bound(LIBRARY.repops_product, words, addresses)
+
+
+def copy(shape: Shape, strides: Shape, item_size: int, addresses: Sequence[int]) -> Bound:
+    """The elements of a view, one after the other. Raises ShapeError beyond rank 8."""
+    if len(shape) > MAX_RANK:
+        raise ShapeError("copy: too many dimensions", shape=shape, limit=MAX_RANK)
+    return _bound(LIBRARY.repops_copy, [item_size, len(shape), *shape, *strides], addresses)
+
+
+def _bound(function: object, words: Sequence[int], addresses: Sequence[int]) -> Bound:
+    held = np.array(words, dtype=np.int64)
+    data = np.array(addresses, dtype=np.uintp).tobytes()
+    return Bound(function, held.ctypes.data, data, held)  # type: ignore[arg-type]

@@ -1,0 +1,59 @@
+"""Products and copies of views equal those of contiguous arrays, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from repops import cpu
+from repops.memory import address_of
+from repops.opset import ShapeError
+from repops.strided import Matrices, copy, product
+
+
+def _strides(array: np.ndarray) -> tuple[int, ...]:
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_product_of_views_equals_bmm_of_copies(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    batch = tuple(draw.integers(1, 4, draw.integers(0, 4)).tolist())
+    m, k, n = draw.integers(1, 40, 3).tolist() if seed % 4 else draw.integers(1, 600, 3).tolist()
+
+    def view(rows: int, columns: int) -> np.ndarray:
+        """Of a larger array, its dimensions in any order."""
+        shape = (*batch, rows, columns)
+        order = draw.permutation(len(shape))
+        whole = draw.standard_normal([shape[d] + 2 for d in order], dtype=np.float32)
+        inside = whole[tuple(slice(1, 1 + shape[d]) for d in order)]
+        return inside.transpose(np.argsort(order))
+
+    a, b = view(m, k), view(k, n)
+    out = np.full((*batch, m, n), np.nan, np.float32)
+    operands = [Matrices(s[:-2], *s[-2:]) for s in map(_strides, (a, b, out))]
+    addresses = [array.__array_interface__["data"][0] for array in (a, b, out)]
+    product(batch, m, k, n, operands, addresses)(int(draw.integers(1, 4)), cpu.get_isa())
+    copies = [np.ascontiguousarray(x).reshape(-1, *x.shape[-2:]) for x in (a, b)]
+    (expected,) = cpu.execute("bmm", copies, {})
+    np.testing.assert_array_equal(out.view(np.uint32), expected.reshape(out.shape).view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+@pytest.mark.parametrize("seed", range(10))
+def test_copy_of_a_view(seed: int, dtype: type) -> None:
+    draw = np.random.default_rng(seed)
+    whole = draw.integers(0, 2, (7, 5, 33, 40)).astype(dtype)
+    x = whole[1:6, :, :: int(draw.integers(1, 4)), 3:].transpose(draw.permutation(4))
+    if seed % 2:
+        x = np.broadcast_to(x[:, :1], x.shape)
+    out = np.empty(x.shape, dtype)
+    copy(x.shape, _strides(x), x.itemsize, [x.__array_interface__["data"][0], address_of(out)])(2, 0)
+    np.testing.assert_array_equal(out, x)
+
+
+def test_limits() -> None:
+    plain = Matrices((1,) * 6, 1, 1)
+    with pytest.raises(ShapeError, match="loops"):
+        product((1,) * 6, 1, 1, 1, [plain] * 3, [0, 0, 0])
+    with pytest.raises(ShapeError, match="dimensions"):
+        copy((1,) * 9, (1,) * 9, 4, [0, 0])
