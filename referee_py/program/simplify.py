@@ -1,0 +1,330 @@
+"""What a node is worth: a simpler operand that has the same bits, if there is one.
+
+Every rule keeps all bits of every value (any NaN counts as the one that is committed): rules about floating point are
+only those that hold for signed zeros, infinities and NaNs too. So `x + 0` stays, since -0 + 0 is +0, and `x + -0` goes.
+
+    known values   operators on `full` alone, element by element or moving elements: a `full` again
+    neutral        x * 1, x / 1, x - 0, x + -0, min(x, x), where(c, x, x), not not x, neg neg x
+    nothing moved  reshape, permute, expand, slice, cat, cast, sum and amax that leave everything as it is
+    chains         reshape of reshape, permute of permute, expand of expand, slice of slice
+    broadcasting   an elementwise operator needs no expanded operand if its result has the same shape without
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from repops import reference
+from repops.opset import F32, I64, Dtype, broadcast, lookup
+from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
+
+from ..commit.tensor import Array
+from .structure import Kind, Operand, Structure, TensorType
+
+Rule = Callable[["Graph", tuple[Operand, ...], dict[str, Any]], Operand | None]
+
+ELEMENTWISE = frozenset(
+    (
+        *(
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "neg",
+            "maximum",
+            "minimum",
+            "sqrt",
+            "exp",
+            "log",
+            "rsqrt",
+            "erf",
+            "tanh",
+        ),
+        *("sin", "cos", "log1p", "pow", "eq", "ne", "lt", "le", "gt", "ge"),
+        *("logical_and", "logical_or", "logical_not", "where", "cast"),
+    )
+)
+
+
+class Graph:
+    """Nodes under construction: equal ones are merged, and each is as simple as the rules make it."""
+
+    def __init__(self, constants: Sequence[TensorType], initial: Sequence[TensorType]) -> None:
+        self.nodes: list[Structure] = []
+        self._types = {Kind.CONSTANT: constants, Kind.SLOT: initial, Kind.STEP: (TensorType(I64, ()),)}
+        self._known: dict[tuple[int, tuple[Operand, ...], bytes], int] = {}
+
+    def type_of(self, operand: Operand) -> TensorType:
+        if operand.kind == Kind.NODE:
+            return self.nodes[operand.index].outputs[operand.output]
+        return self._types[operand.kind][operand.index]
+
+    def shape(self, operand: Operand) -> tuple[int, ...]:
+        return self.type_of(operand).shape
+
+    def made_by(self, operand: Operand, *names: str) -> Structure | None:
+        """The node that gives the operand, if it is one of these operators."""
+        if operand.kind != Kind.NODE:
+            return None
+        node = self.nodes[operand.index]
+        return node if node.name in names else None
+
+    def node(self, structure: Structure) -> int:
+        """The number of a node as it is, without any rule; the one that is there already, if it is."""
+        key = (structure.op, structure.inputs, structure.attributes)
+        if key not in self._known:
+            self._known[key] = len(self.nodes)
+            self.nodes.append(structure)
+        return self._known[key]
+
+    def op(self, name: str, *inputs: Operand, **attrs: Any) -> Operand:
+        """The first output of an operator, in the simplest way that is known."""
+        for rule in _RULES.get(name, ()):
+            simpler = rule(self, inputs, attrs)
+            if simpler is not None:
+                return simpler
+        known = [(self.type_of(i).dtype, self.shape(i)) for i in inputs]
+        outputs = [TensorType(d, s) for d, s in lookup(name).infer(known, attrs)]
+        return Operand(Kind.NODE, self.node(Structure.make(name, inputs, outputs, **attrs)))
+
+    def full(self, bits: int, type_: TensorType) -> Operand:
+        if type_.dtype == F32 and bits & 0x7FFFFFFF > 0x7F800000:
+            bits = CANONICAL_NAN
+        made = Structure.make("full", (), (type_,), shape=type_.shape, dtype=type_.dtype, bits=bits)
+        return Operand(Kind.NODE, self.node(made))
+
+    def bits(self, operand: Operand) -> int | None:
+        """The bits of each element, if all are the same and known."""
+        node = self.made_by(operand, "full")
+        return node.attrs["bits"] if node else None
+
+    def is_all(self, operand: Operand, f32: int, i64: int | None = None) -> bool:
+        """Whether every element has these bits."""
+        dtype = self.type_of(operand).dtype
+        wanted = f32 if dtype == F32 else i64 if dtype == I64 else None
+        return wanted is not None and self.bits(operand) == wanted
+
+
+def scalar(bits: int, dtype: Dtype) -> Array:
+    """One element of a `full`, as an array of rank 0."""
+    raw = bits.to_bytes(8, "little")[: NUMPY_DTYPE[dtype].itemsize]
+    return np.frombuffer(raw, NUMPY_DTYPE[dtype].newbyteorder("<")).reshape(()).astype(NUMPY_DTYPE[dtype])
+
+
+def _bits_of(array: Array) -> int:
+    return int.from_bytes(array.astype(array.dtype.newbyteorder("<")).tobytes(), "little")
+
+
+# --------------------------------------------------------------------------------------------------- known values
+
+
+def _folded(name: str) -> Rule:
+    def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+        known = [g.bits(operand) for operand in inputs]
+        values = [
+            scalar(bits, g.type_of(operand).dtype)
+            for bits, operand in zip(known, inputs, strict=True)
+            if bits is not None
+        ]
+        if len(values) != len(inputs):
+            return None
+        # NOTE: the readable reference is the definition of the operators, so its bits are the right ones.
+        (value,) = reference.execute(name, values, attrs)
+        ((dtype, shape),) = lookup(name).infer([(g.type_of(i).dtype, g.shape(i)) for i in inputs], attrs)
+        return g.full(_bits_of(value), TensorType(dtype, shape))
+
+    return rule
+
+
+def _moved_full(name: str) -> Rule:
+    """Elements that are all the same may be moved about at will."""
+
+    def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+        bits = g.bits(inputs[0])
+        if bits is None or any(g.bits(other) != bits for other in inputs[1:]):
+            return None
+        ((dtype, shape),) = lookup(name).infer([(g.type_of(i).dtype, g.shape(i)) for i in inputs], attrs)
+        return g.full(bits, TensorType(dtype, shape))
+
+    return rule
+
+
+def _canonical_full(g: Graph, _: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
+    return g.full(attrs["bits"], TensorType(Dtype(attrs["dtype"]), tuple(attrs["shape"])))
+
+
+# -------------------------------------------------------------------------------------------------------- neutral
+
+
+def _if_same_type(g: Graph, candidate: Operand, others: Sequence[Operand]) -> Operand | None:
+    """The candidate, if broadcasting with the others gives it no other shape."""
+    shape = g.shape(candidate)
+    return candidate if broadcast("neutral", shape, *(g.shape(o) for o in others)) == shape else None
+
+
+def _neutral(right: tuple[int, int | None], commutes: bool = False) -> Rule:
+    """x op e = x, where e has the given bits in f32 and i64; and e op x = x if it commutes."""
+
+    def rule(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
+        a, b = inputs
+        if g.is_all(b, *right) and (same := _if_same_type(g, a, [b])):
+            return same
+        if commutes and g.is_all(a, *right):
+            return _if_same_type(g, b, [a])
+        return None
+
+    return rule
+
+
+def _idempotent(_: Graph, inputs: tuple[Operand, ...], __: dict[str, Any]) -> Operand | None:
+    return inputs[0] if inputs[0] == inputs[1] else None
+
+
+def _involution(name: str) -> Rule:
+    def rule(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
+        inner = g.made_by(inputs[0], name)
+        return inner.inputs[0] if inner else None
+
+    return rule
+
+
+def _chosen(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
+    """where(c, a, a), or with a condition that is known."""
+    condition, a, b = inputs
+    bits = g.bits(condition)
+    if a != b and bits is None:
+        return None
+    chosen = b if bits == 0 else a
+    shape = broadcast("where", *(g.shape(operand) for operand in inputs))
+    return chosen if g.shape(chosen) == shape else g.op("expand", chosen, shape=shape)
+
+
+# -------------------------------------------------------------------------------------------------- nothing moved
+
+
+def _same_shape(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    return inputs[0] if g.shape(inputs[0]) == tuple(attrs["shape"]) else None
+
+
+def _only_ones_added(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    shape, wanted = g.shape(inputs[0]), tuple(attrs["shape"])
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    return g.op("reshape", inputs[0], shape=wanted) if padded == wanted else None
+
+
+def _only_ones_permuted(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    """Row-major order stays if the dimensions that are not 1 stay in order."""
+    shape, dims = g.shape(inputs[0]), attrs["dims"]
+    moved = [d for d in dims if shape[d] != 1]
+    return g.op("reshape", inputs[0], shape=tuple(shape[d] for d in dims)) if moved == sorted(moved) else None
+
+
+def _whole_slice(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    size = g.shape(inputs[0])[attrs["dim"]]
+    whole = attrs["start"] == 0 and attrs["stop"] == size and (attrs["step"] == 1 or size <= 1)
+    return inputs[0] if whole else None
+
+
+def _single(_: Graph, inputs: tuple[Operand, ...], __: dict[str, Any]) -> Operand | None:
+    return inputs[0] if len(inputs) == 1 else None
+
+
+def _same_dtype(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    return inputs[0] if g.type_of(inputs[0]).dtype == attrs["dtype"] else None
+
+
+def _reduces_nothing(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    """The reduction of one element is that element: -0 is neutral for sums, -inf for the largest."""
+    shape, dims = g.shape(inputs[0]), attrs["dims"]
+    if any(shape[d] != 1 for d in dims):
+        return None
+    kept = shape if attrs["keepdim"] else tuple(n for d, n in enumerate(shape) if d not in dims)
+    return g.op("reshape", inputs[0], shape=kept)
+
+
+# --------------------------------------------------------------------------------------------------------- chains
+
+
+def _reshape_of_reshape(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    inner = g.made_by(inputs[0], "reshape")
+    return g.op("reshape", inner.inputs[0], shape=attrs["shape"]) if inner else None
+
+
+def _expand_of_expand(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    inner = g.made_by(inputs[0], "expand")
+    return g.op("expand", inner.inputs[0], shape=attrs["shape"]) if inner else None
+
+
+def _permute_of_permute(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    inner = g.made_by(inputs[0], "permute")
+    if inner is None:
+        return None
+    return g.op("permute", inner.inputs[0], dims=tuple(inner.attrs["dims"][d] for d in attrs["dims"]))
+
+
+def _slice_of_slice(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+    inner = g.made_by(inputs[0], "slice")
+    if inner is None or inner.attrs["dim"] != attrs["dim"] or inner.attrs["step"] != 1 or attrs["step"] != 1:
+        return None
+    first = inner.attrs["start"]
+    moved = {"start": first + attrs["start"], "stop": first + attrs["stop"]}
+    return g.op("slice", inner.inputs[0], dim=attrs["dim"], step=1, **moved)
+
+
+# --------------------------------------------------------------------------------------------------- broadcasting
+
+
+def _narrowed(name: str) -> Rule:
+    """Operands without an `expand`, and a `full` of rank 0, where the other operands give the shape anyway."""
+
+    def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+        shape = broadcast(name, *(g.shape(operand) for operand in inputs))
+        for place, operand in enumerate(inputs):
+            narrow = _narrow(g, operand)
+            if narrow is None:
+                continue
+            changed = (*inputs[:place], narrow, *inputs[place + 1 :])
+            if broadcast(name, *(g.shape(other) for other in changed)) == shape:
+                return g.op(name, *changed, **attrs)
+        return None
+
+    return rule
+
+
+def _narrow(g: Graph, operand: Operand) -> Operand | None:
+    if inner := g.made_by(operand, "expand"):
+        return inner.inputs[0]
+    bits, type_ = g.bits(operand), g.type_of(operand)
+    return None if bits is None or not type_.shape else g.full(bits, TensorType(type_.dtype, ()))
+
+
+_ONE, _PLUS_ZERO, _MINUS_ZERO = 0x3F800000, 0, 0x80000000
+
+_RULES: dict[str, list[Rule]] = {
+    "full": [_canonical_full],
+    "reshape": [_same_shape, _moved_full("reshape"), _reshape_of_reshape],
+    "expand": [_same_shape, _moved_full("expand"), _only_ones_added, _expand_of_expand],
+    "permute": [_moved_full("permute"), _only_ones_permuted, _permute_of_permute],
+    "slice": [_whole_slice, _moved_full("slice"), _slice_of_slice],
+    "cat": [_single, _moved_full("cat")],
+    "sum": [_reduces_nothing],
+    "amax": [_reduces_nothing],
+    "cast": [_same_dtype],
+    "add": [_neutral((_MINUS_ZERO, 0), commutes=True)],
+    "sub": [_neutral((_PLUS_ZERO, 0))],
+    "mul": [_neutral((_ONE, 1), commutes=True)],
+    "div": [_neutral((_ONE, None))],
+    "neg": [_involution("neg")],
+    "logical_not": [_involution("logical_not")],
+    "maximum": [_idempotent],
+    "minimum": [_idempotent],
+    "logical_and": [_idempotent],
+    "logical_or": [_idempotent],
+    "where": [_chosen],
+}
+for _name in sorted(ELEMENTWISE):
+    _RULES.setdefault(_name, []).insert(0, _folded(_name))
+    if lookup(_name).arity != 1:
+        _RULES[_name].append(_narrowed(_name))
