@@ -231,14 +231,15 @@ def test_a_captured_kind_of_program_keeps_its_meaning() -> None:
 
 # ---------------------------------------------------------------------------------------------------- rule by rule
 
-X = np.arange(6, dtype=np.float32).reshape(2, 3)
+X = np.array([[0.0, -0.0, 1.5], [np.inf, -2.5, 1e-45]], np.float32)
+C = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 class Sheet:
     """A program of one slot like X, written node by node."""
 
     def __init__(self) -> None:
-        self.write = tiny.Writer([X], [X])
+        self.write = tiny.Writer([C], [X])
         self.x = Operand(Kind.SLOT, 0)
         self.c = Operand(Kind.CONSTANT, 0)
 
@@ -252,14 +253,15 @@ class Sheet:
         return self.write("full", shape=(), dtype=BOOL, bits=value)
 
     def names(self, result: Operand) -> list[str]:
-        """The operators of the canonical program that updates the slot with this value."""
+        """The operators of the canonical program that updates the slot with this value; its bits are the same."""
         if result.kind != Kind.NODE:
             result = self.write("reshape", result, shape=(2, 3))
-        described = (TensorDescriptor.of(X),)
-        program = Program(
-            tuple(self.write.nodes), (SlotSource(result.index, result.output),), described, described
-        )
-        return [node.name for node in canonical(Written(program, [X], [X])).program.nodes]
+        source = SlotSource(result.index, result.output)
+        described = (TensorDescriptor.of(C),), (TensorDescriptor.of(X),)
+        written = Written(Program(tuple(self.write.nodes), (source,), *described), [C], [X])
+        form = canonical(written)
+        assert form.state_after(1) == written.state_after(1)
+        return [node.name for node in form.program.nodes]
 
 
 def sheets() -> dict[str, tuple[Sheet, Operand]]:
