@@ -1,4 +1,4 @@
-"""`assay program`: capture a training job into a bundle, and look at one."""
+"""`assay program`: capture a training job into a bundle. The commands that read one are in `inspect`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from referee_py.errors import InvalidInput
 
 from ..bundle import Bundle
 from ..errors import ConfigError
-from .common import out, show_rows
+from . import inspect
+from .common import out
 
 app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
 
@@ -48,7 +49,7 @@ def build(
         training = dataclasses.replace(training, strides=_strides(strides))
     bundle: Bundle = capture.build(training)
     bundle.write(folder)
-    _show(bundle, folder)
+    inspect.show_summary(inspect.Opened.read(folder))
 
 
 def _strides(text: str) -> tuple[int, ...]:
@@ -59,38 +60,13 @@ def _strides(text: str) -> tuple[int, ...]:
 
 
 @app.command()
-def show(
-    folder: Annotated[Path, typer.Argument(help="A bundle.")],
-    nodes: Annotated[bool, typer.Option(help="List every node.")] = False,
-) -> None:
-    """Check a bundle and show what it holds."""
-    bundle = Bundle.read(folder)
-    _show(bundle, folder)
-    if nodes:
-        for number, node in enumerate(bundle.program.nodes):
-            out.print(f"{number:6}  {node}", markup=False, soft_wrap=True)
-
-
-@app.command()
 def recipes() -> None:
     """List the built-in recipes."""
     for name in sorted(_capture().BUILTIN):
         out.print(name)
 
 
-def _show(bundle: Bundle, folder: Path) -> None:
-    terms, program = bundle.terms, bundle.program
-    parameters = sum(array.size for array in bundle.initial)
-    rows: dict[str, object] = {
-        "program hash": terms.hash().hex(),
-        "structure root": terms.structure_root.hex(),
-        "initial root": terms.initial_root.hex(),
-        "nodes": terms.node_count,
-        "slots": f"{terms.slot_count} ({parameters} elements)",
-        "constants": f"{terms.constant_count} ({sum(array.nbytes for array in bundle.constants)} bytes)",
-        "steps": terms.steps,
-        "strides": ", ".join(map(str, terms.strides)),
-        "opset": program.opset,
-        "metrics": ", ".join(sorted(bundle.metrics)) or "none",
-    }
-    show_rows(f"{bundle.name}  {folder}", rows)
+app.command("show")(inspect.show)
+app.command("stats")(inspect.stats_command)
+app.command("diff")(inspect.diff)
+app.command("canonicalise")(inspect.canonicalise)

@@ -1,0 +1,133 @@
+"""What is different between two programs: hyperparameters, tensors, and the first node that is not the same.
+
+A hyperparameter (a learning rate, a momentum, an epsilon) is a `full` of rank 0. Two programs that differ in nothing
+else have the same nodes with other bits, so those are listed as scalars, and not as a difference of structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .describe import Graph, Names, line, value_of
+from .program import TensorDescriptor
+from .structure import Structure, TensorType
+
+Tensor = TensorDescriptor | TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that differs, as it is in the first and in the second program."""
+
+    what: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Everything that differs. `structure` is the first node that does, and nothing after it is compared."""
+
+    counts: tuple[Difference, ...]
+    scalars: tuple[Difference, ...]
+    structure: Difference | None
+    slots: tuple[Difference, ...]
+    constants: tuple[Difference, ...]
+    initial: tuple[Difference, ...]
+
+    def all(self) -> tuple[Difference, ...]:
+        structure = () if self.structure is None else (self.structure,)
+        return (*self.counts, *self.scalars, *structure, *self.slots, *self.constants, *self.initial)
+
+    @property
+    def same_structure(self) -> bool:
+        """Whether the programs are the same up to hyperparameters and tensors."""
+        return self.structure is None and not self.slots and not self.counts
+
+
+def differences(first: Graph, second: Graph, names: Names, other: Names) -> Differences:
+    """Compare two validated programs."""
+    counts = [
+        Difference(f"number of {what}", str(len(a)), str(len(b)))
+        for what, a, b in (
+            ("nodes", first.nodes, second.nodes),
+            ("slots", first.slots, second.slots),
+            ("constants", first.constants, second.constants),
+        )
+        if len(a) != len(b)
+    ]
+    scalars, structure = _nodes(first, second, names, other)
+    slots = [
+        Difference(f"slot {_called(names.slots, k)}", f"%{a.node}.{a.output}", f"%{b.node}.{b.output}")
+        for k, (a, b) in enumerate(zip(first.slots, second.slots, strict=False))
+        if a != b
+    ]
+    return Differences(
+        tuple(counts),
+        tuple(scalars),
+        structure,
+        # NOTE: once the nodes are numbered differently, so are the slots' sources; that says nothing more.
+        tuple(slots) if structure is None else (),
+        tuple(_tensors("constant", first.constants, second.constants, names.constants)),
+        tuple(_tensors("initial slot", first.initial, second.initial, names.slots)),
+    )
+
+
+def _nodes(
+    first: Graph, second: Graph, names: Names, other: Names
+) -> tuple[list[Difference], Difference | None]:
+    scalars = []
+    for node, (a, b) in enumerate(zip(first.nodes, second.nodes, strict=False)):
+        if a == b:
+            continue
+        label = names.label(node)
+        what = f"node {node}" + (f" ({label})" if label else "")
+        if _is_scalar(a) and _is_scalar(b) and a.outputs == b.outputs:
+            dtype = a.outputs[0].dtype
+            scalars.append(Difference(what, *(value_of(full.attrs["bits"], dtype) for full in (a, b))))
+            continue
+        return scalars, Difference(what, _text(first, node, names), _text(second, node, other))
+    if len(first.nodes) != len(second.nodes):
+        node = min(len(first.nodes), len(second.nodes))
+        return scalars, Difference(f"node {node}", _text(first, node, names), _text(second, node, other))
+    return scalars, None
+
+
+def _is_scalar(node: Structure) -> bool:
+    return node.name == "full" and not node.outputs[0].shape
+
+
+def _text(graph: Graph, node: int, names: Names) -> str:
+    if node >= len(graph.nodes):
+        return "no such node"
+    found = line(graph, node, names)
+    return f"{found.op} {found.outputs} {found.inputs}".strip()
+
+
+def _tensors(
+    what: str,
+    first: Sequence[Tensor],
+    second: Sequence[Tensor],
+    names: tuple[str, ...],
+) -> list[Difference]:
+    """Tensors that are not the same; where one side is a skeleton only types can be compared."""
+    found = []
+    for k, (a, b) in enumerate(zip(first, second, strict=False)):
+        if isinstance(a, TensorType) or isinstance(b, TensorType):
+            a, b = _type(a), _type(b)
+        if a != b:
+            found.append(Difference(f"{what} {_called(names, k)}", _described(a), _described(b)))
+    return found
+
+
+def _type(tensor: Tensor) -> TensorType:
+    return tensor if isinstance(tensor, TensorType) else tensor.type
+
+
+def _described(tensor: Tensor) -> str:
+    return str(tensor) if isinstance(tensor, TensorType) else f"{tensor.type} {tensor.hash.hex()}"
+
+
+def _called(names: tuple[str, ...], k: int) -> str:
+    return f"{k} ({names[k]})" if names else str(k)

@@ -1,0 +1,101 @@
+"""What a program costs, from declared types alone: nothing is run and no tensor is read."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .describe import Graph
+from .program import TensorDescriptor
+from .structure import Kind, Operand, Structure, TensorType
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Numbers of nodes, elements, bytes and operations of one step.
+
+    `flops` counts a multiplication with its addition as two, an elementwise operator as one an element, a reduction as
+    one an element that goes in; moving elements counts nothing. `largest` are outputs as (bytes, node, output).
+    """
+
+    nodes_by_operator: dict[str, int]
+    flops_by_operator: dict[str, int]
+    state_elements: int
+    state_bytes: int
+    constant_bytes: int
+    intermediate_bytes: int
+    largest: tuple[tuple[int, int, int], ...]
+
+    @property
+    def nodes(self) -> int:
+        return sum(self.nodes_by_operator.values())
+
+    @property
+    def flops(self) -> int:
+        return sum(self.flops_by_operator.values())
+
+
+def stats(graph: Graph, largest: int = 5) -> Stats:
+    """The statistics of a validated program."""
+    nodes: Counter[str] = Counter()
+    flops: Counter[str] = Counter()
+    sizes = []
+    for number, node in enumerate(graph.nodes):
+        nodes[node.name] += 1
+        flops[node.name] += node_flops(graph, node)
+        sizes += [(type_.nbytes, number, output) for output, type_ in enumerate(node.outputs)]
+    state, constants = list(_types(graph.initial)), list(_types(graph.constants))
+    ranked = sorted(sizes, key=lambda item: (-item[0], item[1], item[2]))
+    return Stats(
+        dict(nodes.most_common()),
+        {name: count for name, count in flops.most_common() if count},
+        sum(math.prod(type_.shape) for type_ in state),
+        sum(type_.nbytes for type_ in state),
+        sum(type_.nbytes for type_ in constants),
+        sum(size for size, _, _ in sizes),
+        tuple(ranked[:largest]),
+    )
+
+
+def node_flops(graph: Graph, node: Structure) -> int:
+    """Operations of one node, taps in the padding included."""
+    out = math.prod(node.outputs[0].shape)
+    match node.name:
+        case "mm" | "bmm":
+            return 2 * out * type_of(graph, node.inputs[0]).shape[-1]
+        case "conv2d":
+            return 2 * out * math.prod(type_of(graph, node.inputs[1]).shape[1:])
+        case "conv2d_input_grad":  # every output of the forward convolution meets each tap once
+            return 2 * _elements(graph, node, 0) * math.prod(type_of(graph, node.inputs[1]).shape[1:])
+        case "conv2d_weight_grad":
+            return 2 * _elements(graph, node, 0) * math.prod(node.outputs[0].shape[1:])
+        case "max_pool2d":
+            return out * int(math.prod(node.attrs["kernel"]))
+        case "sum" | "amax" | "argmax":
+            return _elements(graph, node, 0)
+        case "scatter_add":
+            return _elements(graph, node, 2)
+    return out if node.op <= _LAST_ELEMENTWISE else 0
+
+
+_LAST_ELEMENTWISE = 29
+"""`where`; a cast and everything after it moves or makes elements (the table of operators, docs/opset.md)."""
+
+
+def type_of(graph: Graph, operand: Operand) -> TensorType:
+    """Dtype and shape of an operand of a node; the step number is none of an operator with operations."""
+    if operand.kind == Kind.NODE:
+        return graph.nodes[operand.index].outputs[operand.output]
+    listed = graph.initial if operand.kind == Kind.SLOT else graph.constants
+    return next(_types(listed[operand.index : operand.index + 1]))
+
+
+def _elements(graph: Graph, node: Structure, place: int) -> int:
+    return math.prod(type_of(graph, node.inputs[place]).shape)
+
+
+def _types(listed: tuple[TensorDescriptor, ...] | tuple[TensorType, ...]) -> Iterator[TensorType]:
+    for item in listed:
+        yield item.type if isinstance(item, TensorDescriptor) else item

@@ -1,0 +1,256 @@
+"""Commands that read programs: `assay program show`, `stats`, `diff` and `canonicalise`. They need no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from referee_py.errors import InvalidEncoding, InvalidInput
+from referee_py.execute import Plan
+from referee_py.program import MAX_FILE_BYTES, Program, Skeleton, SlotSource, Terms
+from referee_py.program.canonical import Canonical, canonical_program
+from referee_py.program.describe import Graph, Line, Names, line, lines
+from referee_py.program.describe_diff import Difference, differences
+from referee_py.program.describe_stats import stats
+
+from ..bundle import Bundle
+from .common import out, printable, show_rows
+
+_COUNT = 60
+_LARGEST = 8
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A bundle, or the file of a program or of a skeleton."""
+
+    path: Path
+    graph: Graph
+    names: Names
+    bundle: Bundle | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Opened:
+        """Read and check it; both are hostile. Raises InvalidInput, HashMismatch or Unavailable."""
+        if path.is_dir():
+            bundle = Bundle.read(path)
+            return cls(path, bundle.program, Names.of(bundle.labels, bundle.program), bundle)
+        with path.open("rb") as file:
+            graph = _parse(file.read(MAX_FILE_BYTES + 1))
+        return cls(path, graph, Names())
+
+    @property
+    def file_bytes(self) -> int:
+        return len(self.graph.to_bytes())
+
+
+def _parse(data: bytes) -> Graph:
+    try:
+        return Program.from_bytes(data)
+    except InvalidEncoding as error:
+        try:
+            return Skeleton.from_bytes(data)
+        except InvalidEncoding:
+            raise error from None
+
+
+_PathArgument = Annotated[Path, typer.Argument(help="A bundle, or the file of a program or of a skeleton.")]
+
+
+def show(
+    path: _PathArgument,
+    nodes: Annotated[bool, typer.Option("--nodes", help="List nodes too.")] = False,
+    op: Annotated[str | None, typer.Option(help="List only nodes of this operator.")] = None,
+    label: Annotated[str | None, typer.Option(help="List only nodes with this text in their label.")] = None,
+    first: Annotated[int, typer.Option("--from", help="List nodes from this number on.", min=0)] = 0,
+    count: Annotated[int, typer.Option(help="List so many nodes; 0 is all of them.", min=0)] = _COUNT,
+) -> None:
+    """Check a program and show what it holds."""
+    opened = Opened.read(path)
+    show_summary(opened)
+    if not (nodes or op is not None or label is not None or first):
+        return
+    listed = (found for found in lines(opened.graph, opened.names, op=op, label=label) if found.node >= first)
+    rest = 0
+    for number, found in enumerate(listed):
+        if count and number >= count:
+            rest += 1
+            continue
+        _show_line(found)
+    if rest:
+        out.print(f"  {rest} more; go on with --from, or list all with --count 0", style="dim")
+
+
+def show_summary(opened: Opened) -> None:
+    graph, bundle = opened.graph, opened.bundle
+    rows: dict[str, object] = {}
+    if bundle is not None:
+        rows["program hash"] = bundle.terms.hash().hex()
+    rows["structure root"] = graph.structure_root.hex()
+    if isinstance(graph, Program):
+        rows |= {"constant root": graph.constant_root.hex(), "initial root": graph.initial_root.hex()}
+        rows["program file"] = f"{graph.file_hash().hex()}  {opened.file_bytes:,} bytes"
+    found = stats(graph)
+    rows["nodes"] = len(graph.nodes)
+    rows["slots"] = f"{len(graph.slots)} ({found.state_elements:,} elements)"
+    rows["constants"] = f"{len(graph.constants)} ({found.constant_bytes:,} bytes)"
+    if bundle is not None:
+        rows |= {"steps": bundle.terms.steps, "strides": ", ".join(map(str, bundle.terms.strides))}
+    rows["opset"] = graph.opset
+    if bundle is not None:
+        rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
+    title = f"{printable(bundle.name)}  {opened.path}" if bundle is not None else str(opened.path)
+    show_rows(title, rows)
+
+
+def stats_command(
+    path: _PathArgument,
+    largest: Annotated[int, typer.Option(help="List so many of the largest tensors.", min=0)] = _LARGEST,
+) -> None:
+    """What one step of a program costs: nodes, operations, memory, the largest tensors. Nothing is run."""
+    opened = Opened.read(path)
+    graph = opened.graph
+    found = stats(graph, largest)
+    rows: dict[str, object] = {
+        "nodes": f"{found.nodes:,}",
+        "state": f"{len(graph.slots):,} slots, {found.state_elements:,} elements, {found.state_bytes:,} bytes",
+        "constants": f"{len(graph.constants):,}, {found.constant_bytes:,} bytes",
+        "operations": f"{found.flops:,} a step",
+        "intermediates": f"{found.intermediate_bytes:,} bytes a step",
+    }
+    if isinstance(graph, Program):
+        rows["most at once"] = f"{Plan(graph).peak_bytes:,} bytes, besides constants and the state before"
+    rows["file"] = f"{opened.file_bytes:,} bytes"
+    show_rows(str(path), rows)
+    table = _table("operator", "nodes", "operations", "share")
+    for name, number in found.nodes_by_operator.items():
+        flops = found.flops_by_operator.get(name, 0)
+        share = f"{100 * flops / found.flops:.1f} %" if flops else "-"
+        table.add_row(name, f"{number:,}", f"{flops:,}", share)
+    out.print(table)
+    if found.largest:
+        out.print(Text("largest tensors", style="bold"))
+        for size, node, _ in found.largest:
+            out.print(Text.assemble((f"  {size:>17,} bytes  ", "dim"), _place(opened, node)), soft_wrap=True)
+
+
+def diff(
+    first: _PathArgument,
+    second: _PathArgument,
+    limit: Annotated[int, typer.Option(help="List so many differences of a kind.", min=1)] = 20,
+) -> None:
+    """Compare two programs: terms, hyperparameters, the first different node, tensors. Exits with 1 if they differ."""
+    one, two = Opened.read(first), Opened.read(second)
+    found = differences(one.graph, two.graph, one.names, two.names)
+    terms = _terms(one.bundle, two.bundle)
+    sections: dict[str, Sequence[Difference]] = {
+        "terms": (*terms, *found.counts),
+        "hyperparameters": found.scalars,
+        "first different node": () if found.structure is None else (found.structure,),
+        "sources of slots": found.slots,
+        "constants": found.constants,
+        "initial state": found.initial,
+    }
+    for title, differs in sections.items():
+        if differs:
+            _show_differences(title, differs, limit)
+    if any(sections.values()):
+        alike = "the same graph with other numbers" if found.same_structure else "different graphs"
+        out.print(f"{alike}: {sum(map(len, sections.values()))} differences")
+        raise typer.Exit(1)
+    out.print("the same program")
+
+
+def canonicalise(
+    path: _PathArgument,
+    target: Annotated[Path, typer.Argument(help="Where to write it: a folder for a bundle, else a file.")],
+) -> None:
+    """Write a program in its canonical form: the same bits, no node to spare, in an order of its own."""
+    opened = Opened.read(path)
+    if not isinstance(opened.graph, Program):
+        raise InvalidInput(f"{path} is a skeleton; give a program or a bundle")
+    metrics = {name: SlotSource(*place) for name, place in opened.names.metrics.items()}
+    program, found = canonical_program(opened.graph, list(metrics.values()))
+    if opened.bundle is None:
+        target.write_bytes(program.to_bytes())
+    else:
+        _canonical_bundle(opened.bundle, opened.names, program, found).write(target)
+    show_rows(
+        str(target),
+        {
+            "nodes": f"{len(opened.graph.nodes):,} -> {len(program.nodes):,}",
+            "constants": f"{len(opened.graph.constants):,} -> {len(program.constants):,}",
+            "most at once": f"{Plan(opened.graph).peak_bytes:,} -> {Plan(program).peak_bytes:,} bytes",
+            "structure root": program.structure_root.hex(),
+        },
+    )
+
+
+def _canonical_bundle(bundle: Bundle, names: Names, program: Program, found: Canonical) -> Bundle:
+    """The bundle of the canonical program; names move with what they name."""
+    places = dict(zip(names.metrics, found.keep, strict=True))
+    labels: dict[str, Any] = {
+        **bundle.labels,
+        "nodes": [names.label(node) if node >= 0 else "" for node in found.nodes],
+        "constants": [names.constants[k] for k in found.constants] if names.constants else [],
+        "metrics": {name: [place.node, place.output] for name, place in places.items()},
+    }
+    constants = tuple(bundle.constants[k] for k in found.constants)
+    terms = Terms.of(program, bundle.terms.steps, bundle.terms.strides)
+    return Bundle(bundle.name, program, terms, constants, bundle.initial, labels)
+
+
+# ------------------------------------------------------------------------------------------------------- rendering
+
+
+def _show_line(found: Line) -> None:
+    inputs = printable(found.inputs, 200)
+    out.print(
+        Text.assemble(
+            (f"{found.node:8}  ", "dim"),
+            (f"{found.op:12} ", "bold"),
+            (f"{found.outputs:24} ", "cyan"),
+            inputs,
+            (f"  {printable(found.label, 120)}", "dim"),
+        ),
+        soft_wrap=True,
+    )
+
+
+def _place(opened: Opened, node: int) -> str:
+    found = line(opened.graph, node, opened.names)
+    return f"%{node} {found.op} {found.outputs}  {printable(found.label, 120)}".rstrip()
+
+
+def _show_differences(title: str, found: Sequence[Difference], limit: int) -> None:
+    out.print(Text(title, style="bold"), soft_wrap=True)
+    for difference in found[:limit]:
+        out.print(Text("  " + printable(difference.what, 200)), soft_wrap=True)
+        out.print(Text.assemble(("    - ", "red"), printable(difference.first, 400)), soft_wrap=True)
+        out.print(Text.assemble(("    + ", "green"), printable(difference.second, 400)), soft_wrap=True)
+    if len(found) > limit:
+        out.print(f"  {len(found) - limit} more; raise --limit", style="dim")
+
+
+def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
+    """What is in the terms besides the graph. Only bundles have any."""
+    if first is None or second is None:
+        return []
+    pairs = (
+        (name, getattr(first.terms, name), getattr(second.terms, name))
+        for name in ("steps", "strides", "mode")
+    )
+    return [Difference(name, str(a), str(b)) for name, a, b in pairs if a != b]
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if k else "left", no_wrap=True)
+    return table
