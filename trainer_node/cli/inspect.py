@@ -41,6 +41,8 @@ class Opened:
         if path.is_dir():
             bundle = Bundle.read(path)
             return cls(path, bundle.program, Names.of(bundle.labels, bundle.program), bundle)
+        if not path.is_file():
+            raise InvalidInput(f"{path} does not exist; give a bundle, or the file of a program")
         with path.open("rb") as file:
             graph = _parse(file.read(MAX_FILE_BYTES + 1))
         return cls(path, graph, Names())
