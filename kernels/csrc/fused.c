@@ -69,7 +69,7 @@ typedef struct {
 enum reach { FLAT, ITEMS, BY_ROW, ONCE };
 
 // What a thread works with. Element t of value v in row r is at base[v] + r * pitch[v] + t * step[v].
-// INVARIANT: pitch is 0, or that of rows (items) which lie one after the other.
+// The pitch is 0, that of rows (items) which lie one after the other, or an input's own.
 typedef struct {
     char *temporaries, *kept, *items;
     int64_t *partial; // of the reductions' blocks, one reduction after the other
@@ -92,11 +92,12 @@ static void frame_free(frame *f) {
 static void frame_reach(const program *p, frame *f, int64_t k) {
     const instruction *i = &p->code[k];
     const value *result = &p->values[i->result];
-    int moves = 0, flat = 1;
+    int moves = 0, flat = 1, even = 1;
     for (int o = 0; o < 3; o++) {
-        const int64_t v = i->operand[o];
+        const int64_t v = i->operand[o], size = p->values[v].size;
         moves |= f->pitch[v] != 0;
         flat &= p->values[v].varies == (f->pitch[v] != 0);
+        even &= !f->pitch[v] || f->pitch[v] == (p->values[v].varies ? p->h->n * size : size);
     }
     if (result->place != OUTPUT)
         f->pitch[i->result] = !moves ? 0 : result->varies ? p->h->n * result->size : result->size;
@@ -104,6 +105,7 @@ static void frame_reach(const program *p, frame *f, int64_t k) {
     if (f->reach[k] == ITEMS && result->varies) f->reach[k] = flat && moves ? FLAT : BY_ROW;
     // A map has no strides: the operand of one that gives items must be items.
     if (f->reach[k] == ITEMS && i->kind == MAP && !moves) f->reach[k] = BY_ROW;
+    if ((f->reach[k] == ITEMS || f->reach[k] == FLAT) && !even) f->reach[k] = BY_ROW;
 }
 
 static int frame_make(const program *p, frame *f) {

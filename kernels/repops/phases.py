@@ -22,6 +22,7 @@ from .opset import ITEM_SIZE, OPS, OpError, Shape, ShapeError, Spec, broadcast
 
 REDUCTIONS = ("sum", "amax")
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
+ELEMENTARY = ("exp", "log", "erf", "tanh", "sin", "cos", "pow")
 
 
 class NotFusibleError(OpError):
@@ -229,7 +230,9 @@ class Schedule:
             if not self.values[target].varies and math.prod(self.domain) != 1:
                 continue  # one item for many elements
             written = next(at for at, done in enumerate(self.code) if done.result == target)
-            later = {number for done in self.code[written + 1 :] for number in done.operands}
+            # A kernel of an elementary function looks at a hard case's operand again after it has written results.
+            again = self.code[written].name.startswith(ELEMENTARY)
+            later = {number for done in self.code[written + (not again) :] for number in done.operands}
             spec = self.expression.spec(target)
             pairs |= {
                 (i, o) for i, other in enumerate(self.expression.inputs) if other == spec and i not in later

@@ -1,5 +1,6 @@
 """A fused expression gives the bits of its operators one by one, on every path."""
 
+import contextlib
 import inspect
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from repops import cpu, fusion, reference
 from repops.expression import Eager, Recorder, evaluate, record
 from repops.library import BEST_ISA
 from repops.opset import F32, ArityError, DtypeError, OpError, ShapeError, UnknownOpError
+from repops.phases import NotFusibleError
 from repops.selftest import random_call
 from repops.tensors import AliasError, ArrayError, canonical, spec_of
 
@@ -183,6 +185,49 @@ def test_other_overlaps_are_refused():
     shifted = [big[:5000], *inputs[1:]]
     with pytest.raises(AliasError, match=r"adam: out\[0\] overlaps p"):
         kernel(shifted, out=[big[1:5001], free[1], free[2]])
+
+
+def test_elementary_functions_never_write_what_they_read():
+    """They return to a hard case's operand after its neighbours are done."""
+    x = draw((300,), special=False)
+    with pytest.raises(AliasError, match="overlaps x"):
+        fusion.apply(lambda o, x: o.erf(x), x, out=[x])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_inputs_with_strides(seed):
+    """Short rows and long ones, whole or sliced, the same for some rows, or one item a row."""
+    random = np.random.default_rng(seed)
+    shape = tuple(int(d) for d in random.integers(1, 7, 2)) + (int(random.choice([1, 3, 16, 40, 1500])),)
+    arrays, specs, strides = [], [], []
+    for _ in range(3):
+        own = [1 if random.random() < 0.3 else d for d in shape]
+        own[2] = shape[2] if random.random() < 0.7 else 1
+        whole = random.standard_normal([d + int(random.integers(3)) for d in own], dtype=np.float32)
+        if random.random() < 0.5:
+            whole = np.ascontiguousarray(whole.transpose(1, 0, 2)).transpose(1, 0, 2)
+        view = whole[: own[0], : own[1], : own[2]]
+        arrays.append(view)
+        specs.append((F32, tuple(own)))
+        strides.append(tuple(s // 4 for s in view.strides))
+
+    def rows(o, a, b, d):
+        full = o.add(o.add(o.exp(a), o.mul(b, d)), o.full(shape=(), dtype=F32, bits=0))
+        total = o.sum(full, dims=(2,), keepdim=1) if shape[2] > 1 and full.shape[2] > 1 else d
+        return o.sub(full, o.tanh(total))
+
+    expression = record(rows, specs)
+    if expression.spec(expression.outputs[0])[1] != shape:
+        return  # every operand is the same for some rows
+    if shape[2] == 1:
+        with contextlib.suppress(NotFusibleError):  # the row is then a dimension that may have gaps
+            fusion.Fused(expression, strides)
+        return
+    kernel = fusion.Fused(expression, strides)
+    out = np.empty(shape, np.float32)
+    addresses = [array.__array_interface__["data"][0] for array in (*arrays, out)]
+    kernel.bind(addresses)(int(random.integers(1, 4)), cpu.get_isa())
+    same([out], evaluate(expression, cpu.execute, [np.ascontiguousarray(a) for a in arrays]))
 
 
 def test_bad_out_is_refused():

@@ -1,0 +1,15 @@
+"""Programs at full speed on the CPU: the step's operators grouped into kernels, its values placed once and for all.
+
+graph     a program as numbered values
+views     reshape, permute, expand and slice without a copy
+groups    which operators become one kernel
+bodies    what each kernel computes, and which values are in memory
+tasks     the kernel calls
+schedule  their order, and which slots are updated in place
+memory    a place for every value
+step      `Compiled`: all of it, ready to run
+"""
+
+from .step import Compiled
+
+__all__ = ["Compiled"]

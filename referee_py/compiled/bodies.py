@@ -1,0 +1,320 @@
+"""What each unit computes and which values are in memory.
+
+A value is stored if a single operator reads it, if it leaves the step, or if another group reads it and had better not
+compute it again. To compute again costs arithmetic instead of memory traffic, and keeps peak memory low: a group's
+body then holds copies of another's nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from repops.expression import Expression, Recorder, Symbol
+from repops.opset import Shape
+from repops.phases import NotFusibleError
+
+from .graph import REDUCTIONS, VIEWS, Graph, Node
+from .groups import Groups, Unit, is_scalar, root
+from .views import View, merged_factors, refined, regroup, view_of
+
+_COST = {
+    "div": 3,
+    "sqrt": 3,
+    "exp": 4,
+    "log": 5,
+    "rsqrt": 5,
+    "tanh": 6,
+    "erf": 8,
+    "sin": 8,
+    "cos": 8,
+    "log1p": 8,
+}
+_LIMIT = 24
+"""Cost of arithmetic that is worth a large value's way to memory and back."""
+
+
+@dataclass
+class Body:
+    """One launch. `reads` are views of stored values, in the order of the kernel's inputs.
+
+    A view's base that no unit makes is a scalar to be filled in, or a view itself: of that a copy has to be made.
+    """
+
+    unit: Unit
+    writes: tuple[int, ...]
+    reads: list[View]
+    expression: Expression | None = None
+    strides: list[Shape] = field(default_factory=list)
+
+    @property
+    def node(self) -> Node:
+        """Of a unit that is a single operator."""
+        return self.unit.nodes[0]
+
+
+class Apart(Exception):
+    """The nodes of this unit cannot be one kernel after all."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        super().__init__(f"unit {unit.number}")
+
+
+class Bodies:
+    """The launches of a graph, in no order. Raises Apart."""
+
+    def __init__(self, graph: Graph, groups: Groups) -> None:
+        self.graph, self.groups = graph, groups
+        self.stored = self._needed()
+        self._find_shared()
+        self.bodies: list[Body] = []
+        for unit in groups.units.values():
+            writes = tuple(v for node in unit.nodes for v in node.outputs if v in self.stored)
+            if unit.fused and self._is_worth_fusing(unit):
+                if writes:
+                    self.bodies.append(self._fused(unit, writes))
+            else:
+                self.bodies.append(self._single(unit))
+
+    # ------------------------------------------------------------------------------------------------ storage
+
+    def _needed(self) -> set[int]:
+        """What must be in memory whatever it costs."""
+        graph, unit_of = self.graph, self.groups.unit_of
+        needed = {root(graph, value) for value in (*graph.after, *graph.watched)}
+        for node in graph.nodes:
+            unit = unit_of.get(node.number)
+            if unit is None:
+                continue
+            for value in node.inputs:
+                source = root(graph, value)
+                maker = graph.maker.get(source)
+                if maker is None or maker.number not in unit_of:
+                    continue
+                other = unit_of[maker.number]
+                if not unit.fused or not other.fused or other.number in unit.whole:
+                    needed.add(source)
+        for unit in self.groups.units.values():
+            if not unit.fused:
+                needed.update(unit.nodes[0].outputs)
+        return {v for v in needed if (made := graph.maker.get(v)) is not None and not is_scalar(graph, made)}
+
+    def _find_shared(self) -> None:
+        """Decide, in program order, for what one group makes and another reads."""
+        graph, unit_of = self.graph, self.groups.unit_of
+        readers: dict[int, list[Node]] = {}
+        for node in graph.nodes:
+            if node.number in unit_of:
+                for source in {root(graph, value) for value in node.inputs}:
+                    readers.setdefault(source, []).append(node)
+        for node in graph.nodes:
+            unit = unit_of.get(node.number)
+            if unit is None or not unit.fused or node.outputs[0] in self.stored:
+                continue
+            value = node.outputs[0]
+            others = {unit_of[r.number].number for r in readers.get(value, ())} - {unit.number}
+            if others and not all(self._can_repeat(node, unit, self.groups.units[o]) for o in others):
+                self.stored.add(value)
+
+    def _can_repeat(self, node: Node, unit: Unit, reader: Unit) -> bool:
+        """Whether the reader may compute this node again. Items that it would take are stored then."""
+        domain = refined(reader.domain or (), unit.domain or ())
+        if node.number in unit.items or domain is None or (reader.row and domain[-1] != reader.row):
+            return False
+        graph, cost, seen = self.graph, 0, set()
+        large: set[int] = set()
+        items: set[int] = set()
+        todo = [node]
+        while todo:
+            at = todo.pop()
+            cost += _COST.get(at.op, 20 if at.op == "pow" else 1)
+            for value in at.inputs:
+                source = root(graph, value)
+                maker = graph.maker.get(source)
+                if source in seen or (maker is not None and is_scalar(graph, maker)):
+                    continue
+                seen.add(source)
+                made_here = maker is not None and self.groups.unit_of[maker.number].fused
+                if made_here and maker is not None and source not in self.stored:
+                    if maker.number in self.groups.unit_of[maker.number].items:
+                        items.add(source)
+                    else:
+                        todo.append(maker)
+                elif graph.elements(source) * 4 > math.prod(unit.domain or ()):
+                    large.add(source)
+        if cost > _LIMIT or len(large) > 1:
+            return False
+        self.stored |= items
+        return True
+
+    # ------------------------------------------------------------------------------------------------ bodies
+
+    def _is_worth_fusing(self, unit: Unit) -> bool:
+        """A reduction by itself has a kernel that is better at it."""
+        return len(unit.nodes) > 1 or unit.nodes[0].op not in REDUCTIONS
+
+    def _fused(self, unit: Unit, writes: tuple[int, ...]) -> Body:
+        try:
+            return _Fusion(self, unit, writes).body
+        except NotFusibleError as error:
+            raise Apart(unit) from error
+
+    def _single(self, unit: Unit) -> Body:
+        node = unit.nodes[0]
+        reads = [self.view(value) for value in node.inputs]
+        return Body(unit, node.outputs, reads)
+
+    def view(self, value: int) -> View:
+        """Where a value lies in a stored one, or in a view that has to be copied first."""
+        graph = self.graph
+        node = graph.made_by(value, *VIEWS)
+        if node is None:
+            return View.whole(value, graph.shape(value))
+        source, shape = node.inputs[0], graph.shape(value)
+        for inner in (self.view(source), View.whole(source, graph.shape(source))):
+            if (found := view_of(inner, node.op, node.attrs, shape)) is not None:
+                return found
+        return View.whole(value, shape)  # of nothing at all
+
+
+class _Fusion:
+    """The expression of a group over its domain; raises NotFusibleError."""
+
+    def __init__(self, bodies: Bodies, unit: Unit, writes: tuple[int, ...]) -> None:
+        self._bodies, self._graph, self._unit = bodies, bodies.graph, unit
+        self._domain = unit.domain or ()
+        self._operands: list[tuple[View, tuple[tuple[int, int], ...]]] = []
+        self._order: list[Node] = []
+        self._find_nodes(writes)
+        self._refine()
+        inputs = self._inputs()
+        recorder = Recorder([spec for spec, _, _ in inputs.values()], f"unit {unit.number}")
+        self._known = {key: recorder.input(i) for i, key in enumerate(inputs)}
+        values: dict[int, Symbol] = {}
+        for node in self._order:
+            values[node.outputs[0]] = self._apply(recorder, node, values)
+        for value in writes:
+            whole = self._graph.maker[value].number not in unit.items
+            if values[value].shape != (self._domain if whole else (*self._domain[:-1], 1)):
+                raise NotFusibleError("a result does not reach over the domain", shape=values[value].shape)
+        if len({values[value].number for value in writes}) < len(writes):
+            raise NotFusibleError("two nodes are the same")  # NOTE: of a program that is not canonical
+        expression = recorder.expression
+        expression.names = tuple(f"value {view.base}" for _, view, _ in inputs.values())
+        expression.outputs = tuple(values[value].number for value in writes)
+        self.body = Body(
+            unit,
+            writes,
+            [view for _, view, _ in inputs.values()],
+            expression,
+            [s for *_, s in inputs.values()],
+        )
+
+    def _find_nodes(self, writes: tuple[int, ...]) -> None:
+        """The group's nodes that its results need, and those of other groups that it repeats, in program order."""
+        graph, found = self._graph, {}
+        todo = [graph.maker[value] for value in writes]
+        while todo:
+            node = todo.pop()
+            if node.number in found:
+                continue
+            found[node.number] = node
+            todo += [maker for value in node.inputs if (maker := self._inside(value)) is not None]
+        self._order = [found[number] for number in sorted(found)]
+
+    def _inside(self, value: int) -> Node | None:
+        """The node that makes an operand, if this body computes it."""
+        source = root(self._graph, value)
+        maker = self._graph.maker.get(source)
+        if maker is None or is_scalar(self._graph, maker):
+            return None
+        here = self._bodies.groups.unit_of[maker.number] is self._unit
+        return maker if here or source not in self._bodies.stored else None
+
+    def _space(self, node: Node) -> tuple[Shape, bool]:
+        """The shape whose elements the node runs over, and whether they are one a row."""
+        shape = self._graph.shape(node.inputs[0] if node.op in REDUCTIONS else node.outputs[0])
+        return shape, node.op not in REDUCTIONS and math.prod(shape) != math.prod(self._domain)
+
+    def _factors(self, value: int, node: Node) -> list[tuple[int, int]]:
+        """An operand in memory over the node's elements: sizes and strides, outermost first."""
+        shape, item = self._space(node)
+        view = self._bodies.view(value).expand(shape)
+        flat = [factor for dim in view.dims for factor in dim]
+        return [*flat, (self._unit.row or 1, 0)] if item else flat
+
+    def _outside(self) -> list[tuple[int, Node]]:
+        """The operands that are in memory, with their readers."""
+        return [
+            (value, node)
+            for node in self._order
+            for value in node.inputs
+            if self._inside(value) is None and not self._is_scalar(value)
+        ]
+
+    def _is_scalar(self, value: int) -> bool:
+        maker = self._graph.maker.get(root(self._graph, value))
+        return maker is not None and is_scalar(self._graph, maker)
+
+    def _refine(self) -> None:
+        """Split the domain where a repeated node's has a seam, or an operand in memory."""
+        shapes = [shape for shape, item in map(self._space, self._order) if not item]
+        shapes += [tuple(size for size, _ in self._factors(*operand)) for operand in self._outside()]
+        for shape in shapes:
+            domain = refined(self._domain, shape)
+            if domain is not None and (self._unit.row is None or domain[-1] == self._unit.row):
+                self._domain = domain
+
+    def _inputs(self) -> dict[tuple[int, tuple[int, ...]], tuple[tuple[int, Shape], View, Shape]]:
+        """(spec, view, strides) of each distinct operand in memory. One that lies badly is read from a copy."""
+        result = {}
+        for value, node in self._outside():
+            view, strides = self._lies(value, node)
+            key = self._key(view, strides)
+            shape = tuple(1 if s == 0 else d for d, s in zip(self._domain, strides, strict=True))
+            result[key] = ((self._graph.specs[view.base][0], shape), view, strides)
+        return result  # type: ignore[return-value]
+
+    @staticmethod
+    def _key(view: View, strides: Shape) -> tuple[int, tuple[int, ...]]:
+        return view.base, (view.offset, *strides)
+
+    def _lies(self, value: int, node: Node) -> tuple[View, Shape]:
+        view = self._bodies.view(value)
+        strides = self._strides(self._factors(value, node))
+        if strides is None or (strides and strides[-1] not in (0, 1)):
+            shape, item = self._space(node)
+            view = View.whole(value, self._graph.shape(value))
+            factors = [factor for dim in view.expand(shape).dims for factor in dim]
+            strides = self._strides([*factors, (self._unit.row or 1, 0)] if item else factors)
+        if strides is None:
+            raise NotFusibleError("an operand cannot be had over the group's elements", value=value)
+        return view, strides
+
+    def _strides(self, factors: list[tuple[int, int]]) -> Shape | None:
+        """One stride for each dimension of the domain."""
+        dims = regroup(factors, self._domain)
+        if dims is None:
+            return None
+        merged = [merged_factors(dim) for dim in dims]
+        return tuple(dim[0][1] for dim in merged) if all(len(dim) == 1 for dim in merged) else None
+
+    def _apply(self, recorder: Recorder, node: Node, values: dict[int, Symbol]) -> Symbol:
+        operands = []
+        for value in node.inputs:
+            if self._is_scalar(value):
+                maker = self._graph.maker[root(self._graph, value)]
+                attrs = {**maker.attrs, "shape": ()}
+                operands.append(recorder.full(**attrs))
+            elif (maker_inside := self._inside(value)) is not None:
+                operands.append(values[maker_inside.outputs[0]])
+            else:
+                operands.append(self._known[self._key(*self._lies(value, node))])
+        operator: Callable[..., Symbol] = getattr(recorder, node.op)
+        if node.op in REDUCTIONS:
+            if operands[0].shape[-1:] != self._domain[-1:]:
+                raise NotFusibleError("what is reduced is the same along the row", shape=operands[0].shape)
+            return operator(*operands, dims=(len(self._domain) - 1,), keepdim=1)
+        return operator(*operands, **node.attrs)

@@ -1,0 +1,98 @@
+"""A program as numbered values, and what its operators are to a compiler.
+
+Values are numbered: slots, constants, the step, then the outputs of the nodes in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from repops.opset import F32, I64, ITEM_SIZE, OPS, Shape, Spec
+
+from ..program import Kind, Operand, Program, SlotSource
+
+ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
+REDUCTIONS = frozenset(("sum", "amax"))
+VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operator with the numbers of its values."""
+
+    number: int
+    op: str
+    attrs: dict[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Graph:
+    """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step."""
+
+    def __init__(self, program: Program, watched: Iterable[SlotSource] = ()) -> None:
+        self.slots = len(program.initial)
+        self.constants = len(program.constants)
+        self.step = self.slots + self.constants
+        described = [*program.initial, *program.constants]
+        self.specs: list[Spec] = [(t.type.dtype, t.type.shape) for t in described] + [(I64, ())]
+        self.nodes: list[Node] = []
+        self.maker: dict[int, Node] = {}
+        self._first: list[int] = []
+        for number, structure in enumerate(program.nodes):
+            self._first.append(len(self.specs))
+            outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
+            self.specs += [(t.dtype, t.shape) for t in structure.outputs]
+            inputs = tuple(self._value(operand) for operand in structure.inputs)
+            node = Node(number, structure.name, structure.attrs, inputs, outputs)
+            self.nodes.append(node)
+            self.maker |= dict.fromkeys(outputs, node)
+        self.after = [self.output(source) for source in program.slots]
+        """The value of each slot after the step."""
+        self.watched = [self.output(source) for source in watched]
+
+    def _value(self, operand: Operand) -> int:
+        match operand.kind:
+            case Kind.NODE:
+                return self._first[operand.index] + operand.output
+            case Kind.SLOT:
+                return operand.index
+            case Kind.CONSTANT:
+                return self.slots + operand.index
+        return self.step
+
+    def output(self, source: SlotSource) -> int:
+        """The value that a node gives."""
+        return self._first[source.node] + source.output
+
+    def shape(self, value: int) -> Shape:
+        return self.specs[value][1]
+
+    def elements(self, value: int) -> int:
+        return math.prod(self.specs[value][1])
+
+    def item_size(self, value: int) -> int:
+        return ITEM_SIZE[self.specs[value][0]]
+
+    def nbytes(self, value: int) -> int:
+        return self.elements(value) * self.item_size(value)
+
+    def made_by(self, value: int, *ops: str) -> Node | None:
+        """The node that makes it, if it is one of these operators."""
+        node = self.maker.get(value)
+        return node if node is not None and node.op in ops else None
+
+    def is_fusible(self, node: Node) -> bool:
+        """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""
+        if 0 in self.shape(node.outputs[0]):
+            return False
+        if node.op in ELEMENTWISE:
+            return True
+        if node.op not in REDUCTIONS or self.specs[node.inputs[0]][0] != F32:
+            return False
+        shape, dims = self.shape(node.inputs[0]), node.attrs["dims"]
+        trailing = tuple(range(len(shape) - len(dims), len(shape)))
+        return bool(dims) and dims == trailing and math.prod(shape[dims[0] :]) > 1

@@ -1,0 +1,260 @@
+"""Which operators become one kernel.
+
+A unit is what is launched at once: a group of operators that one pass over rows computes, or a single operator. Nodes
+join in program order, each the group that makes one of its operands, if both run over the same elements and no unit
+outside would have to run in the middle. Views belong to no unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from repops.opset import Shape
+
+from .graph import REDUCTIONS, VIEWS, Graph, Node
+from .views import refined
+
+MAX_NODES = 96
+"""Of a group: below what the kernels' executor takes, with room for what is computed again."""
+
+
+@dataclass(eq=False)
+class Unit:
+    """`domain` is the shape that a group runs over, without dimensions of size 1; `row` its last dimension, if it is
+    reduced. `items` are the nodes that give one element a row. It `needs` other units; of those in `whole` it reads
+    results that it cannot take element by element."""
+
+    number: int
+    nodes: list[Node] = field(default_factory=list)
+    domain: Shape | None = None
+    row: int | None = None
+    items: set[int] = field(default_factory=set)
+    needs: set[int] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+
+    @property
+    def fused(self) -> bool:
+        return self.domain is not None
+
+
+class Groups:
+    """The units of a graph: `units` by number, `unit_of` a node's. Nodes `apart` become no part of a kernel."""
+
+    def __init__(self, graph: Graph, apart: Container[int] = ()) -> None:
+        self.graph = graph
+        self.units: dict[int, Unit] = {}
+        self.unit_of: dict[int, Unit] = {}
+        self._before: dict[int, int] = {}  # a bit for each unit that must have run
+        for node in graph.nodes:
+            if node.op in VIEWS or is_scalar(graph, node):
+                continue
+            if node.number in apart or not (graph.is_fusible(node) and self._join(node)):
+                self._alone(node, apart)
+        self._join_siblings()
+
+    # ------------------------------------------------------------------------------------------------ joining
+
+    def _alone(self, node: Node, apart: Container[int]) -> None:
+        unit = Unit(node.number, [node])
+        if self.graph.is_fusible(node) and node.number not in apart:
+            operand = self.graph.shape(node.inputs[0])
+            shape = operand if node.op in REDUCTIONS else self.graph.shape(node.outputs[0])
+            unit.domain = tuple(d for d in shape if d != 1)
+            if node.op in REDUCTIONS:
+                unit.row = math.prod(operand[node.attrs["dims"][0] :])
+                unit.domain = (*(d for d in operand[: node.attrs["dims"][0]] if d != 1), unit.row)
+                unit.items.add(node.number)
+        self.units[unit.number] = unit
+        self._before[unit.number] = 0
+        self.unit_of[node.number] = unit
+        unit.whole |= {maker.number for maker in self._makers(node) if not self._reads_elements(node, maker)}
+        self._add_needs(unit, self._makers(node))
+
+    def _join(self, node: Node) -> bool:
+        """Into the group of an operand; the groups of several operands become one where that can be."""
+        makers = self._makers(node)
+        joined: Unit | None = None
+        for unit in sorted(makers, key=lambda unit: -unit.number):
+            fits = self._fit(node, unit)
+            if not self._reads_elements(node, unit):
+                continue
+            if joined is None and fits is not None and self._independent(unit, makers - {unit}):
+                unit.whole |= {m.number for m in makers if not self._reads_elements(node, m)}
+                unit.domain, unit.row, is_item = fits
+                unit.nodes.append(node)
+                if is_item:
+                    unit.items.add(node.number)
+                self.unit_of[node.number] = unit
+                self._add_needs(unit, makers - {unit})
+                joined = unit
+            elif joined is not None and unit is not joined:
+                joined = self._merge(joined, unit) or joined
+        return joined is not None
+
+    def _fit(self, node: Node, unit: Unit) -> tuple[Shape, int | None, bool] | None:
+        """(domain, row, whether it gives items) of the group with this node, None if it does not belong there."""
+        if unit.domain is None or len(unit.nodes) >= MAX_NODES:
+            return None
+        graph, elements = self.graph, math.prod(unit.domain)
+        reduces = node.op in REDUCTIONS
+        shape = graph.shape(node.inputs[0] if reduces else node.outputs[0])
+        if math.prod(shape) == elements:
+            if reduces:
+                first = node.attrs["dims"][0]
+                row = math.prod(shape[first:])
+                shape = (*shape[:first], row)
+                if unit.row not in (None, row):
+                    return None
+            else:
+                row = unit.row or 0
+            domain = refined(unit.domain, shape)
+            if domain is None or (row and domain[-1:] != (row,)):
+                return None
+            return domain, row or None, reduces
+        if unit.row is None or reduces or math.prod(shape) * unit.row != elements:
+            return None
+        domain = refined(unit.domain, (*shape, unit.row))
+        reads_items = any(
+            (maker := graph.maker.get(self._root(i))) is not None and maker.number in unit.items
+            for i in node.inputs
+        )
+        if domain is None or domain[-1] != unit.row or not reads_items:
+            return None
+        return domain, unit.row, True
+
+    def _reads_elements(self, node: Node, unit: Unit) -> bool:
+        """Whether the node takes what the unit's nodes give element by element, or one item for each row.
+
+        Then an element of the node's domain needs only what the unit computes for that element, or for its row.
+        """
+        if unit.domain is None:
+            return False
+        graph = self.graph
+        reduces = node.op in REDUCTIONS
+        shape = graph.shape(node.inputs[0] if reduces else node.outputs[0])
+        for value in node.inputs:
+            seen = value if not (last := graph.made_by(value, "expand")) else last.inputs[0]
+            root = seen
+            while view := graph.made_by(root, "reshape"):
+                root = view.inputs[0]
+            maker = graph.maker.get(self._root(value))
+            if maker is None or self.unit_of.get(maker.number) is not unit:
+                continue
+            if root != self._root(value) or not _aligned(
+                graph, seen, shape, unit, maker.number in unit.items
+            ):
+                return False
+        return True
+
+    def _merge(self, a: Unit, b: Unit) -> Unit | None:
+        """The two as one, or None."""
+        if b.number in a.whole or a.number in b.whole:
+            return None
+        if a.domain is None or b.domain is None or len(a.nodes) + len(b.nodes) > MAX_NODES:
+            return None
+        if a.row is not None and b.row is not None and a.row != b.row:
+            return None
+        row = a.row if a.row is not None else b.row
+        domain = refined(a.domain, b.domain)
+        if domain is None or (row is not None and domain[-1] != row):
+            return None
+        if not self._independent(a, (self.units[n] for n in b.needs if n != a.number)):
+            return None
+        if not self._independent(b, (self.units[n] for n in a.needs if n != b.number)):
+            return None
+        a.domain, a.row = domain, row
+        a.nodes = sorted((*a.nodes, *b.nodes), key=lambda node: node.number)
+        a.items |= b.items
+        for node in b.nodes:
+            self.unit_of[node.number] = a
+        del self.units[b.number]
+        old, new = 1 << b.number, 1 << a.number
+        before_b = self._before.pop(b.number)
+        for unit in self.units.values():
+            for others in (unit.needs, unit.whole):
+                if b.number in others:
+                    others.remove(b.number)
+                    others.add(a.number)
+            if self._before[unit.number] & old:
+                self._before[unit.number] = (self._before[unit.number] & ~old) | new
+        a.needs = (a.needs | b.needs) - {a.number, b.number}
+        a.whole |= b.whole
+        self._widen(a, (before_b | self._before[a.number]) & ~(old | new))
+        return a
+
+    def _join_siblings(self) -> None:
+        """Groups that read the same large value become one, if they run over the same elements: it is read once."""
+        graph = self.graph
+        readers: dict[int, list[Unit]] = {}
+        for number in sorted(self.units):
+            unit = self.units[number]
+            if unit.fused:
+                for root in sorted({self._root(i) for node in unit.nodes for i in node.inputs}):
+                    if graph.elements(root) == math.prod(unit.domain or ()):
+                        readers.setdefault(root, []).append(unit)
+        for units in readers.values():
+            for k, unit in enumerate(units):
+                for other in units[k + 1 :]:
+                    alive = self.units.get(unit.number) is unit and self.units.get(other.number) is other
+                    if alive and unit is not other:
+                        self._merge(unit, other)
+
+    # ------------------------------------------------------------------------------------------------ order
+
+    def _root(self, value: int) -> int:
+        """Through views, to what is computed."""
+        return root(self.graph, value)
+
+    def _makers(self, node: Node) -> set[Unit]:
+        """The units whose results a node reads."""
+        made = (self.graph.maker.get(self._root(value)) for value in node.inputs)
+        return {self.unit_of[m.number] for m in made if m is not None and m.number in self.unit_of}
+
+    def _independent(self, unit: Unit, others: Iterable[Unit]) -> bool:
+        """Whether none of the others needs the unit to have run: then they can all run before it."""
+        return not any(self._before[other.number] >> unit.number & 1 for other in others)
+
+    def _add_needs(self, unit: Unit, others: Iterable[Unit]) -> None:
+        mask = 0
+        for other in others:
+            unit.needs.add(other.number)
+            mask |= self._before[other.number] | 1 << other.number
+        self._widen(unit, mask)
+
+    def _widen(self, unit: Unit, mask: int) -> None:
+        """What must run before a unit must also run before those that come after it."""
+        if mask & ~self._before[unit.number] == 0:
+            return
+        self._before[unit.number] |= mask
+        for other in self.units.values():
+            if self._before[other.number] >> unit.number & 1:
+                self._before[other.number] |= mask
+
+
+def root(graph: Graph, value: int) -> int:
+    """Through views, to what is computed."""
+    while node := graph.made_by(value, *VIEWS):
+        value = node.inputs[0]
+    return value
+
+
+def is_scalar(graph: Graph, node: Node) -> bool:
+    """A constant that kernels have at hand."""
+    return node.op == "full" and 0 not in graph.shape(node.outputs[0])
+
+
+def _aligned(graph: Graph, value: int, shape: Shape, unit: Unit, item: bool) -> bool:
+    """Whether a value of a unit, broadcast to this shape, is at each place the unit's own element, or its row's item."""
+    own, elements = graph.shape(value), math.prod(unit.domain or ())
+    if not item:
+        return own == shape and math.prod(shape) == elements
+    padded = (1,) * (len(shape) - len(own)) + own
+    if math.prod(shape) * (unit.row or 0) == elements:
+        return padded == shape
+    at = len(shape)
+    while at and math.prod(shape[at:]) < (unit.row or 0):
+        at -= 1
+    rows = (*shape[:at], *(1,) * (len(shape) - at))
+    return math.prod(shape) == elements and math.prod(shape[at:]) == unit.row and padded == rows
