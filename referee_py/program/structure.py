@@ -79,9 +79,14 @@ class TensorType:
         return cls(dtype_of(array), array.shape)
 
     @property
+    def count(self) -> int:
+        """Number of its elements."""
+        return math.prod(self.shape)
+
+    @property
     def nbytes(self) -> int:
         """Size of such a tensor's data."""
-        return ITEM_SIZE[self.dtype] * math.prod(self.shape)
+        return ITEM_SIZE[self.dtype] * self.count
 
     def __str__(self) -> str:
         return f"{self.dtype.name.lower()}[{', '.join(map(str, self.shape))}]"

@@ -1,4 +1,4 @@
-"""Lowering rules: products, convolution, pooling, losses.
+"""Lowering rules: products, convolution, pooling.
 
 Letters: N images, C channels, (H, W) input, (Y, X) output.
 """
@@ -6,17 +6,15 @@ Letters: N images, C channels, (H, W) input, (Y, X) output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from repops.opset import F32, I64
 
-from .builder import Ref, count
+from .builder import Ref
 from .errors import Unsupported
 from .lowering import Context, lowers
-
-_MEAN, _SUM = 1, 2  # PyTorch's codes of a loss's reduction; 0 is none
-
 
 # --------------------------------------------------------------------------------------------------- products
 
@@ -41,6 +39,29 @@ def addmm(c: Context, bias: Ref, a: Ref, b: Ref, *, beta: float = 1, alpha: floa
 # ------------------------------------------------------------------------------------------------ convolution
 
 
+class _Window:
+    """Stride, padding and dilation of a convolution over [N, C, H, W]; over [N, C, L], H is 1."""
+
+    def __init__(
+        self, x: Ref, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
+    ) -> None:
+        if x.rank not in (3, 4):
+            raise Unsupported(
+                f"a convolution of rank {x.rank}", "use nn.Conv2d on [N, C, H, W] or nn.Conv1d on [N, C, L]"
+            )
+        lines = x.rank == 3
+        self.attrs = {
+            "stride": (1, *stride) if lines else _pair(stride),
+            "padding": (0, *padding) if lines else _pair(padding),
+            "dilation": (1, *dilation) if lines else _pair(dilation),
+            "groups": groups,
+        }
+
+    @staticmethod
+    def image(c: Context, x: Ref) -> Ref:
+        return x if x.rank == 4 else c.b.op("reshape", x, shape=(*x.shape[:2], 1, x.shape[2]))
+
+
 def _window(
     stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
@@ -49,14 +70,6 @@ def _window(
 
 def _pair(value: Sequence[int]) -> tuple[int, ...]:
     return tuple(value) * 2 if len(value) == 1 else tuple(value)
-
-
-def _check_convolution(x: Ref, transposed: bool) -> None:
-    if transposed or x.rank != 4:
-        raise Unsupported(
-            f"a {'transposed ' if transposed else ''}convolution of rank {x.rank}",
-            "use nn.Conv2d on [N, C, H, W]",
-        )
 
 
 @lowers("aten.convolution.default")
@@ -72,11 +85,18 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Ref:
-    _check_convolution(x, transposed)
-    y = c.b.op("conv2d", x, w, **_window(stride, padding, dilation), groups=groups)
+    """A transposed convolution is the input gradient of the other."""
+    window = _Window(x, stride, padding, dilation, groups)
+    image, kernel = window.image(c, x), window.image(c, w)
+    if transposed:
+        size = (1, 1, *c.out.shape)[-2:] if x.rank == 4 else (1, c.out.shape[-1])
+        y = c.b.op("conv2d_input_grad", image, kernel, **window.attrs, input_hw=size)
+    else:
+        y = c.b.op("conv2d", image, kernel, **window.attrs)
+    y = c.b.op("reshape", y, shape=c.out.shape)
     if bias is None:
         return y
-    return c.b.op("add", y, c.b.op("reshape", bias, shape=(bias.shape[0], 1, 1)))
+    return c.b.op("add", y, c.b.op("reshape", bias, shape=(bias.count, *(1,) * (x.rank - 2))))
 
 
 @lowers("aten.convolution_backward.default")
@@ -95,13 +115,22 @@ def convolution_backward(
     wanted: Sequence[bool],
 ) -> tuple[Ref | None, Ref | None, Ref | None]:
     """Two convolutions and a sum."""
-    _check_convolution(x, transposed)
-    attrs = {**_window(stride, padding, dilation), "groups": groups}
+    window = _Window(x, stride, padding, dilation, groups)
+    g, image, kernel = (window.image(c, value) for value in (grad, x, w))
     of_x, of_w, of_bias = wanted
+    if transposed:
+        dx = c.b.op("conv2d", g, kernel, **window.attrs) if of_x else None
+        outer, inner = image, g
+    else:
+        size = image.shape[2:]
+        dx = c.b.op("conv2d_input_grad", g, kernel, **window.attrs, input_hw=size) if of_x else None
+        outer, inner = g, image
+    kernel_hw = kernel.shape[2:]
+    dw = c.b.op("conv2d_weight_grad", outer, inner, **window.attrs, kernel_hw=kernel_hw) if of_w else None
     return (
-        c.b.op("conv2d_input_grad", grad, w, **attrs, input_hw=x.shape[2:]) if of_x else None,
-        c.b.op("conv2d_weight_grad", grad, x, **attrs, kernel_hw=w.shape[2:]) if of_w else None,
-        c.b.op("sum", grad, dims=(0, 2, 3), keepdim=0) if of_bias else None,
+        c.b.op("reshape", dx, shape=x.shape) if dx else None,
+        c.b.op("reshape", dw, shape=w.shape) if dw else None,
+        c.b.op("sum", grad, dims=(0, *range(2, grad.rank)), keepdim=0) if of_bias else None,
     )
 
 
@@ -144,7 +173,7 @@ def max_pool2d_backward(
     planes, size = x.shape[0] * x.shape[1], x.shape[2] * x.shape[3]
     first = c.b.op("mul", c.b.op("arange", n=planes), c.b.full(size, I64))
     place = c.b.op("add", index, c.b.op("reshape", first, shape=(*x.shape[:2], 1, 1)))
-    flat = c.b.op("scatter_add", c.b.full(0.0, F32, (count(x.shape),)), place, grad)
+    flat = c.b.op("scatter_add", c.b.full(0.0, F32, (x.count,)), place, grad)
     return c.b.op("reshape", flat, shape=x.shape)
 
 
@@ -165,7 +194,7 @@ def _averaging(
             "use [N, C, H, W] and the default options",
         )
     window = _window(stride or kernel, padding, (1,))
-    weight = c.b.full(1 / (divisor or count(_pair(kernel))), F32, (x.shape[1], 1, *_pair(kernel)))
+    weight = c.b.full(1 / (divisor or math.prod(_pair(kernel))), F32, (x.shape[1], 1, *_pair(kernel)))
     return weight, {**window, "groups": x.shape[1]}
 
 
@@ -220,103 +249,3 @@ def adaptive_avg_pool2d_backward(c: Context, grad: Ref, x: Ref) -> Ref:
     return avg_pool2d_backward(
         c, grad, x, **_even(x, grad.shape[2:]), ceil_mode=False, count_include_pad=True, divisor=None
     )
-
-
-# ----------------------------------------------------------------------------------------------------- losses
-
-
-@lowers("aten._softmax.default")
-def softmax(c: Context, x: Ref, dim: int, half_to_float: bool) -> Ref:
-    e = c.b.op("exp", _centred(c, x, dim))
-    return c.b.op("div", e, _sum(c, e, dim))
-
-
-@lowers("aten._softmax_backward_data.default")
-def softmax_backward(c: Context, grad: Ref, y: Ref, dim: int, dtype: object) -> Ref:
-    """y * (grad - sum(grad * y))."""
-    weighted = c.b.op("mul", grad, y)
-    return c.b.op("sub", weighted, c.b.op("mul", y, _sum(c, weighted, dim)))
-
-
-@lowers("aten._log_softmax.default")
-def log_softmax(c: Context, x: Ref, dim: int, half_to_float: bool) -> Ref:
-    centred = _centred(c, x, dim)
-    return c.b.op("sub", centred, c.b.op("log", _sum(c, c.b.op("exp", centred), dim)))
-
-
-@lowers("aten._log_softmax_backward_data.default")
-def log_softmax_backward(c: Context, grad: Ref, y: Ref, dim: int, dtype: object) -> Ref:
-    """grad - exp(y) * sum(grad)."""
-    return c.b.op("sub", grad, c.b.op("mul", c.b.op("exp", y), _sum(c, grad, dim)))
-
-
-def _centred(c: Context, x: Ref, dim: int) -> Ref:
-    return c.b.op("sub", x, c.b.op("amax", x, dims=(dim % x.rank,), keepdim=1))
-
-
-def _sum(c: Context, x: Ref, dim: int) -> Ref:
-    return c.b.op("sum", x, dims=(dim % x.rank,), keepdim=1)
-
-
-def _one_hot(c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int) -> Ref:
-    """[N, C] bool: which class is each example's. A comparison instead of a gather.
-
-    NOTE: a target that is no class would count as a loss of 0 where PyTorch raises, so the data set is checked here.
-    """
-    if weight is not None or reduction not in (_MEAN, _SUM) or logp.rank != 2 or 0 <= ignore < logp.shape[1]:
-        raise Unsupported(
-            "a cross-entropy with class weights, reduction='none', an ignored class or more than [N, C] scores",
-            "reshape the scores to [N, C] and use the default options",
-        )
-    classes = c.b.chosen_from(target)
-    if classes is not None and (classes.min() < 0 or classes.max() >= logp.shape[1]):
-        raise Unsupported(
-            f"targets from {classes.min()} to {classes.max()} for {logp.shape[1]} scores",
-            "number the classes from 0 and give the model a score for each",
-        )
-    column = c.b.op("reshape", target, shape=(target.shape[0], 1))
-    return c.b.op("eq", column, c.b.op("arange", n=logp.shape[1]))
-
-
-@lowers("aten.nll_loss_forward.default")
-def nll_loss(
-    c: Context, logp: Ref, target: Ref, weight: Ref | None, reduction: int, ignore: int
-) -> tuple[Ref, Ref]:
-    chosen = c.b.op("where", _one_hot(c, logp, target, weight, reduction, ignore), logp, c.b.full(0.0))
-    loss = c.b.op("neg", c.b.op("sum", chosen, dims=(0, 1), keepdim=0))
-    n = c.b.full(logp.shape[0])
-    return c.b.op("div", loss, n) if reduction == _MEAN else loss, n
-
-
-@lowers("aten.nll_loss_backward.default")
-def nll_loss_backward(
-    c: Context,
-    grad: Ref,
-    logp: Ref,
-    target: Ref,
-    weight: Ref | None,
-    reduction: int,
-    ignore: int,
-    total_weight: Ref,
-) -> Ref:
-    each = c.b.op("neg", grad)
-    if reduction == _MEAN:
-        each = c.b.op("div", each, c.b.full(logp.shape[0]))
-    return c.b.op("where", _one_hot(c, logp, target, weight, reduction, ignore), each, c.b.full(0.0))
-
-
-@lowers("aten.mse_loss.default")
-def mse_loss(c: Context, x: Ref, target: Ref, reduction: int = _MEAN) -> Ref:
-    error = c.b.op("sub", x, target)
-    square = c.b.op("mul", error, error)
-    if reduction not in (_MEAN, _SUM):
-        return square
-    total = c.b.op("sum", square, dims=tuple(range(square.rank)), keepdim=0)
-    return c.b.op("div", total, c.b.full(count(square.shape))) if reduction == _MEAN else total
-
-
-@lowers("aten.mse_loss_backward.default")
-def mse_loss_backward(c: Context, grad: Ref, x: Ref, target: Ref, reduction: int) -> Ref:
-    factor = 2 / count(x.shape) if reduction == _MEAN else 2.0
-    scale = c.b.op("mul", grad, c.b.full(factor))
-    return c.b.op("mul", c.b.op("sub", x, target), scale)

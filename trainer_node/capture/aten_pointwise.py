@@ -22,11 +22,11 @@ def _register_binary(aten: str, op: str) -> None:
     lowers(f"aten.{aten}.Tensor", f"aten.{aten}.Scalar", f"prims.{aten}.default")(rule)
 
 
-def _register_unary(aten: str, op: str) -> None:
+def _register_unary(op: str) -> None:
     def rule(c: Context, x: Ref) -> Ref:
         return c.b.op(op, c.tensor(x, c.out.dtype))
 
-    lowers(f"aten.{aten}.default")(rule)
+    lowers(f"aten.{op}.default", f"prims.{op}.default")(rule)
 
 
 def _register_comparison(op: str) -> None:
@@ -34,7 +34,7 @@ def _register_comparison(op: str) -> None:
         dtype = _common(a, b)
         return c.b.op(op, c.tensor(a, dtype), c.tensor(b, dtype))
 
-    lowers(f"aten.{op}.Tensor", f"aten.{op}.Scalar")(rule)
+    lowers(f"aten.{op}.Tensor", f"aten.{op}.Scalar", f"prims.{op}.default")(rule)
 
 
 def _common(*operands: Operand) -> Any:
@@ -44,18 +44,24 @@ def _common(*operands: Operand) -> Any:
 
 for _aten, _op in (("mul", "mul"), ("div", "div")):
     _register_binary(_aten, _op)
-for _aten, _op in (("neg", "neg"), ("exp", "exp"), ("log", "log"), ("sqrt", "sqrt"), ("rsqrt", "rsqrt")):
-    _register_unary(_aten, _op)
+for _op in ("neg", "exp", "log", "sqrt", "rsqrt", "erf", "tanh", "sin", "cos", "log1p"):
+    _register_unary(_op)
 for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
     _register_comparison(_op)
 
 
-@lowers("aten.add.Tensor", "aten.add.Scalar")
+@lowers("aten.add.Tensor", "aten.add.Scalar", "prims.add.default")
 def add(c: Context, a: Operand, b: Operand, alpha: float = 1) -> Ref:
-    return c.b.op("add", c.tensor(a, c.out.dtype), _scaled(c, b, alpha))
+    left, right = c.tensor(a, c.out.dtype), _scaled(c, b, alpha)
+    for base, rows in ((left, right), (right, left)):
+        # A gradient by rows (of an embedding) is added into the other gradient (of a tied weight) in place of zeros.
+        scatter = c.b.made_by(rows, "scatter_add")
+        if scatter and base.shape == rows.shape and c.b.is_zero(scatter.inputs[0]):
+            return c.b.op("scatter_add", base, *scatter.inputs[1:])
+    return c.b.op("add", left, right)
 
 
-@lowers("aten.sub.Tensor", "aten.sub.Scalar")
+@lowers("aten.sub.Tensor", "aten.sub.Scalar", "prims.sub.default")
 def sub(c: Context, a: Operand, b: Operand, alpha: float = 1) -> Ref:
     return c.b.op("sub", c.tensor(a, c.out.dtype), _scaled(c, b, alpha))
 
@@ -75,67 +81,83 @@ def reciprocal(c: Context, x: Ref) -> Ref:
     return c.b.op("div", c.b.full(1.0), c.tensor(x, F32))
 
 
-@lowers("aten.maximum.default")
+@lowers("aten.maximum.default", "prims.fmax.default")
 def maximum(c: Context, a: Ref, b: Ref) -> Ref:
-    return c.b.op("maximum", a, b)
+    return c.b.op("maximum", c.tensor(a, F32), c.tensor(b, F32))
 
 
-@lowers("aten.minimum.default")
+@lowers("aten.minimum.default", "prims.fmin.default")
 def minimum(c: Context, a: Ref, b: Ref) -> Ref:
-    return c.b.op("minimum", a, b)
+    return c.b.op("minimum", c.tensor(a, F32), c.tensor(b, F32))
 
 
-@lowers("aten.abs.default")
+@lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.hardtanh.default")
+def clamp(c: Context, x: Ref, low: Operand | None = None, high: Operand | None = None) -> Ref:
+    """By comparison, so that integers can be clamped too; where x is NaN it stays so."""
+    dtype = c.out.dtype
+    x = c.tensor(x, dtype)
+    for bound, op in ((low, "lt"), (high, "gt")):
+        if bound is not None:
+            limit = c.tensor(bound, dtype)
+            x = c.b.op("where", c.b.op(op, x, limit), limit, x)
+    return x
+
+
+@lowers("aten.clamp_max.default")
+def clamp_max(c: Context, x: Ref, high: Operand) -> Ref:
+    return clamp(c, x, None, high)
+
+
+@lowers("aten.abs.default", "prims.abs.default")
 def abs_(c: Context, x: Ref) -> Ref:
-    return c.b.op("maximum", x, c.b.op("neg", x))
+    if x.dtype == F32:
+        return c.b.op("maximum", x, c.b.op("neg", x))
+    return c.b.op("where", c.b.op("lt", x, c.b.full(0, I64)), c.b.op("neg", x), x)
 
 
-@lowers("aten.relu.default")
-def relu(c: Context, x: Ref) -> Ref:
-    return c.b.op("maximum", x, c.b.full(0.0))
-
-
-@lowers("aten.threshold_backward.default")
-def threshold_backward(c: Context, grad: Ref, x: Ref, threshold: float) -> Ref:
-    return c.b.op("where", c.b.op("le", x, c.b.full(threshold)), c.b.full(0.0), grad)
-
-
-@lowers("aten.sigmoid.default")
-def sigmoid(c: Context, x: Ref) -> Ref:
-    one = c.b.full(1.0)
-    return c.b.op("div", one, c.b.op("add", one, c.b.op("exp", c.b.op("neg", c.tensor(x, F32)))))
+@lowers("aten.sign.default", "aten.sgn.default", "prims.sign.default")
+def sign(c: Context, x: Ref) -> Ref:
+    zero = c.b.full(0, x.dtype)
+    above, below = (c.b.op("cast", c.b.op(op, x, zero), dtype=x.dtype) for op in ("gt", "lt"))
+    return c.b.op("sub", above, below)
 
 
 @lowers("aten.pow.Tensor_Scalar")
 def pow_(c: Context, x: Ref, exponent: float) -> Ref:
-    """The exponents that are exact combinations of other operators."""
+    """Small powers are products and roots; any other exponent is one correctly rounded operator."""
     x = c.tensor(x, c.out.dtype)
+    if exponent == 0:
+        return c.b.full(1, c.out.dtype, x.shape)
     if exponent == 1:
         return x
     if exponent in (2, 3):
         square = c.b.op("mul", x, x)
         return square if exponent == 2 else c.b.op("mul", square, x)
-    if c.out.dtype == F32 and exponent in (0.5, -0.5):
+    if c.out.dtype != F32:
+        raise Unsupported(
+            f"an integer to the power of {exponent}", "cast it to float, or use a power of 2 or 3"
+        )
+    if exponent in (0.5, -0.5):
         return c.b.op("sqrt" if exponent > 0 else "rsqrt", x)
-    if c.out.dtype == F32 and exponent == -1:
+    if exponent == -1:
         return c.b.op("div", c.b.full(1.0), x)
-    raise Unsupported(
-        f"a power of {exponent}", "the operator set has no pow; use 0.5, 1, 2, 3 or their inverses"
-    )
+    return c.b.op("pow", x, c.b.full(exponent))
 
 
-@lowers("aten.where.self")
-def where(c: Context, condition: Ref, a: Operand, b: Operand) -> Ref:
-    return c.b.op("where", condition, c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype))
+@lowers("aten.pow.Tensor_Tensor", "aten.pow.Scalar", "prims.pow.default")
+def pow_tensors(c: Context, x: Operand, exponent: Operand) -> Ref:
+    if c.out.dtype != F32:
+        raise Unsupported("an integer to the power of a tensor", "cast it to float")
+    return c.b.op("pow", c.tensor(x, F32), c.tensor(exponent, F32))
 
 
-@lowers("aten.logical_and.default", "aten.bitwise_and.Tensor")
-def logical_and(c: Context, a: Ref, b: Ref) -> Ref:
+@lowers("aten.logical_and.default", "aten.bitwise_and.Tensor", "aten.bitwise_and.Scalar")
+def logical_and(c: Context, a: Operand, b: Operand) -> Ref:
     return c.b.op("logical_and", _bool(c, a), _bool(c, b))
 
 
-@lowers("aten.logical_or.default", "aten.bitwise_or.Tensor")
-def logical_or(c: Context, a: Ref, b: Ref) -> Ref:
+@lowers("aten.logical_or.default", "aten.bitwise_or.Tensor", "aten.bitwise_or.Scalar")
+def logical_or(c: Context, a: Operand, b: Operand) -> Ref:
     return c.b.op("logical_or", _bool(c, a), _bool(c, b))
 
 
@@ -144,10 +166,16 @@ def logical_not(c: Context, x: Ref) -> Ref:
     return c.b.op("logical_not", _bool(c, x))
 
 
-def _bool(c: Context, x: Ref) -> Ref:
+def _bool(c: Context, x: Operand) -> Ref:
     if c.out.dtype != BOOL:
         raise Unsupported("bitwise arithmetic on integers", "use it on bool tensors only")
     return c.tensor(x, BOOL)
+
+
+@lowers("aten.logical_xor.default", "aten.bitwise_xor.Tensor")
+def logical_xor(c: Context, a: Ref, b: Ref) -> Ref:
+    differs = c.b.op("ne", c.tensor(_bool(c, a), I64), c.tensor(_bool(c, b), I64))
+    return c.tensor(differs, BOOL)
 
 
 @lowers("aten._to_copy.default", "prims.convert_element_type.default")
@@ -155,7 +183,14 @@ def to_copy(c: Context, x: Ref, *_: Any, **__: Any) -> Ref:
     return c.tensor(x, c.out.dtype)
 
 
-@lowers("aten.clone.default", "aten.detach.default", "aten.alias.default", "aten.lift_fresh_copy.default")
+@lowers(
+    "aten.clone.default",
+    "aten.detach.default",
+    "aten.alias.default",
+    "aten.lift_fresh_copy.default",
+    "aten.lift_fresh.default",
+    "prims.clone.default",
+)
 def same(_: Context, x: Ref, **__: Any) -> Ref:
     return x
 
@@ -173,6 +208,13 @@ def zeros(c: Context, *_: Any, **__: Any) -> Ref:
 @lowers("aten.full.default", "aten.full_like.default", "aten.new_full.default")
 def full(c: Context, _: Any, value: Any, fill: float | None = None, **__: Any) -> Ref:
     return c.like(value if fill is None else fill, c.out)
+
+
+@lowers("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default")
+def empty(c: Context, *_: Any, **__: Any) -> Ref:
+    if c.out.count:
+        raise Unsupported("a tensor that is not initialised", "use zeros, ones or full")
+    return c.like(0, c.out)
 
 
 @lowers("aten.scalar_tensor.default")

@@ -1,14 +1,15 @@
-"""Lowering rules: reductions, layout, indexing."""
+"""Lowering rules: reductions and layout."""
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from repops.opset import BOOL, F32, I64
+from repops.opset import BOOL, F32
 
-from .builder import Ref, count
+from .builder import Ref
 from .errors import Unsupported
 from .lowering import Context, lowers
 
@@ -38,7 +39,7 @@ def mean(
     c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False, dtype: Any = None
 ) -> Ref:
     total = sum_(c, x, dims, keepdim)
-    return c.b.op("div", total, c.b.full(count([x.shape[d] for d in dims_of(x, dims)])))
+    return c.b.op("div", total, c.b.full(math.prod(x.shape[d] for d in dims_of(x, dims))))
 
 
 @lowers("prims.sum.default")
@@ -49,7 +50,7 @@ def prims_sum(c: Context, x: Ref, dims: Sequence[int], **_: Any) -> Ref:
 @lowers("prims.var.default")
 def var(c: Context, x: Ref, dims: Sequence[int], correction: float = 1, **_: Any) -> Ref:
     """The mean first, then the squared deviations: no cancellation."""
-    size = count([x.shape[d] for d in dims_of(x, dims)])
+    size = math.prod(x.shape[d] for d in dims_of(x, dims))
     deviation = c.b.op("sub", x, c.b.op("div", reduce(c, "sum", x, dims, True), c.b.full(size)))
     squares = reduce(c, "sum", c.b.op("mul", deviation, deviation), dims, False)
     return c.b.op("div", squares, c.b.full(size - correction))
@@ -60,10 +61,36 @@ def amax(c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = 
     return reduce(c, "amax", x, dims, keepdim)
 
 
+@lowers("aten.amin.default")
+def amin(c: Context, x: Ref, dims: Sequence[int] | None = None, keepdim: bool = False) -> Ref:
+    return c.b.op("neg", reduce(c, "amax", c.b.op("neg", x), dims, keepdim))
+
+
+@lowers("aten.max.default")
+def max_(c: Context, x: Ref) -> Ref:
+    return amax(c, x)
+
+
+@lowers("aten.min.default")
+def min_(c: Context, x: Ref) -> Ref:
+    return amin(c, x)
+
+
+@lowers("aten.any.default", "aten.any.dim", "aten.any.dims")
+def any_(c: Context, x: Ref, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Ref:
+    ones = c.tensor(c.tensor(x, BOOL), F32)
+    return c.b.op("gt", reduce(c, "amax", ones, dims, keepdim), c.b.full(0.0))
+
+
+@lowers("aten.all.default", "aten.all.dim", "aten.all.dims")
+def all_(c: Context, x: Ref, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Ref:
+    return c.b.op("logical_not", any_(c, c.b.op("logical_not", c.tensor(x, BOOL)), dims, keepdim))
+
+
 @lowers("aten.argmax.default")
 def argmax(c: Context, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref:
     if dim is None:
-        x, dim = c.b.op("reshape", x, shape=(count(x.shape),)), 0
+        x, dim = c.b.op("reshape", x, shape=(x.count,)), 0
     return c.b.op("argmax", x, dim=dim % x.rank, keepdim=int(keepdim))
 
 
@@ -78,6 +105,9 @@ def argmax(c: Context, x: Ref, dim: int | None = None, keepdim: bool = False) ->
     "aten.squeeze.default",
     "aten.squeeze.dim",
     "aten.squeeze.dims",
+    "prims.view_of.default",
+    "prims.squeeze.default",
+    "prims.collapse_view.default",
 )
 def reshape(c: Context, x: Ref, *_: Any) -> Ref:
     return c.b.op("reshape", x, shape=c.out.shape)
@@ -95,7 +125,7 @@ def transpose(c: Context, x: Ref, a: int, b: int) -> Ref:
     return c.b.op("permute", x, dims=tuple(dims))
 
 
-@lowers("aten.permute.default")
+@lowers("aten.permute.default", "prims.transpose.default")
 def permute(c: Context, x: Ref, dims: Sequence[int]) -> Ref:
     return c.b.op("permute", x, dims=tuple(d % x.rank for d in dims))
 
@@ -114,9 +144,11 @@ def broadcast_in_dim(c: Context, x: Ref, shape: Sequence[int], places: Sequence[
     return c.b.op("expand", c.b.op("reshape", x, shape=tuple(aligned)), shape=tuple(shape))
 
 
-@lowers("aten.cat.default")
+@lowers("aten.cat.default", "prims.cat.default")
 def cat(c: Context, parts: Sequence[Ref], dim: int = 0) -> Ref:
-    return c.b.op("cat", *(c.tensor(part, c.out.dtype) for part in parts), dim=dim % len(c.out.shape))
+    """PyTorch skips parts of shape [0], whatever the others' rank."""
+    rest = [c.tensor(part, c.out.dtype) for part in parts if part.shape != (0,) or c.out.shape == (0,)]
+    return c.b.op("cat", *rest, dim=dim % len(c.out.shape)) if len(rest) > 1 else rest[0]
 
 
 @lowers("aten.slice.Tensor")
@@ -167,55 +199,70 @@ def select_backward(c: Context, grad: Ref, sizes: Sequence[int], dim: int, index
 
 
 def _between_zeros(c: Context, x: Ref, dim: int, before: int, after: int) -> Ref:
-    def zeros(size: int) -> list[Ref]:
-        shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-        return [c.b.full(0.0, F32, shape)] if size else []
+    return _padded(c, x, dim, before, after, 0)
 
-    parts = [*zeros(before), x, *zeros(after)]
+
+def _padded(c: Context, x: Ref, dim: int, before: int, after: int, value: float) -> Ref:
+    """`x` with so much of a value on both sides; a negative number cuts off as much."""
+    if min(before, after) < 0:
+        start, stop = max(0, -before), x.shape[dim] - max(0, -after)
+        x = c.b.op("slice", x, dim=dim, start=start, stop=stop, step=1)
+
+    def side(size: int) -> list[Ref]:
+        shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+        return [c.b.full(value, x.dtype, shape)] if size > 0 else []
+
+    parts = [*side(before), x, *side(after)]
     return c.b.op("cat", *parts, dim=dim) if len(parts) > 1 else x
 
 
-# --------------------------------------------------------------------------------------------------- indexing
+@lowers("aten.constant_pad_nd.default")
+def constant_pad_nd(c: Context, x: Ref, pad: Sequence[int], value: float = 0) -> Ref:
+    """`pad` lists both sides of the last dimension, then of the one before it, and so on."""
+    for k in range(len(pad) // 2):
+        x = _padded(c, x, x.rank - 1 - k, pad[2 * k], pad[2 * k + 1], value)
+    return x
 
 
-@lowers("aten.arange.default")
-def arange(c: Context, n: int, **_: Any) -> Ref:
-    return _range(c, n)
-
-
-@lowers("aten.arange.start")
-def arange_start(c: Context, start: int, end: int, **_: Any) -> Ref:
-    return c.b.op("add", _range(c, end - start), c.b.full(start, I64)) if start else _range(c, end)
-
-
-def _range(c: Context, n: int) -> Ref:
-    if c.out.dtype != I64:
-        raise Unsupported(f"an arange of {c.out.dtype.name.lower()}", "make it of integers and cast it")
-    return c.b.op("arange", n=n)
-
-
-@lowers("aten.embedding.default")
-def embedding(c: Context, weight: Ref, index: Ref, padding_idx: int = -1, *_: Any) -> Ref:
-    return c.b.op("take", weight, index)
-
-
-@lowers("aten.embedding_dense_backward.default")
-def embedding_dense_backward(
-    c: Context, grad: Ref, index: Ref, rows: int, padding_idx: int, scale: bool
+@lowers("aten.slice_scatter.default")
+def slice_scatter(
+    c: Context,
+    x: Ref,
+    source: Ref,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
 ) -> Ref:
-    if padding_idx != -1 or scale:
-        raise Unsupported(
-            "an embedding with padding_idx or scale_grad_by_freq", "leave both at their default"
-        )
-    return c.b.op("scatter_add", c.b.full(0.0, F32, (rows, grad.shape[-1])), index, grad)
+    """`x` with a slice of it replaced."""
+    if step != 1:
+        raise Unsupported("assignment to a slice with a step", "slice without a step, or use torch.where")
+    dim %= x.rank
+    first, stop, _ = slice(start, end).indices(x.shape[dim])
+    return _replaced(c, x, source, dim, first, max(first, stop))
 
 
-@lowers("aten.index.Tensor")
-def index_(c: Context, x: Ref, indices: Sequence[Ref | None]) -> Ref:
-    """NOTE: `take` gives zeros for a row that does not exist, where PyTorch raises."""
-    first, *rest = indices
-    if first is None or rest or first.dtype == BOOL:
-        raise Unsupported(
-            "indexing by several tensors or a mask", "index the first dimension with one i64 tensor"
-        )
-    return c.b.op("take", x, first)
+@lowers("aten.select_scatter.default")
+def select_scatter(c: Context, x: Ref, source: Ref, dim: int, index: int) -> Ref:
+    dim %= x.rank
+    row = index % x.shape[dim]
+    one = c.b.op("reshape", source, shape=(*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    return _replaced(c, x, one, dim, row, row + 1)
+
+
+def _replaced(c: Context, x: Ref, source: Ref, dim: int, first: int, stop: int) -> Ref:
+    ends = [(0, first), (stop, x.shape[dim])]
+    before, after = ([c.b.op("slice", x, dim=dim, start=a, stop=b, step=1)] if a < b else [] for a, b in ends)
+    parts = [*before, c.tensor(source, x.dtype), *after]
+    return c.b.op("cat", *parts, dim=dim) if len(parts) > 1 else parts[0]
+
+
+@lowers("aten.repeat.default")
+def repeat(c: Context, x: Ref, times: Sequence[int]) -> Ref:
+    """Each dimension d becomes (times, d), all of them expanded at once."""
+    sizes = (1,) * (len(times) - x.rank) + x.shape
+    pairs = [(n, size) for n, size in zip(times, sizes, strict=True)]
+    apart = c.b.op("reshape", x, shape=tuple(s for _, size in pairs for s in (1, size)))
+    return c.b.op(
+        "reshape", c.b.op("expand", apart, shape=tuple(s for p in pairs for s in p)), shape=c.out.shape
+    )

@@ -10,8 +10,9 @@ Everything here is decided by the order of the calls alone: no hash order, no na
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +20,10 @@ import numpy as np
 from repops.opset import F32, I64, Dtype, lookup
 
 from referee_py.commit.tensor import Array
-from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
+from referee_py.program import Kind, Operand, Skeleton, SlotSource, Structure, TensorType
 from referee_py.program.attributes import encode_attributes
 
+from .draft import Draft, Labels, Source
 from .errors import CaptureError
 
 
@@ -43,37 +45,24 @@ class Ref:
         return self.type.dtype
 
     @property
+    def count(self) -> int:
+        return self.type.count
+
+    @property
     def rank(self) -> int:
         return len(self.type.shape)
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Names for people, beside the program and never part of it. `metrics` says where each metric stands."""
-
-    nodes: list[str]
-    slots: list[str]
-    constants: list[str]
-    metrics: dict[str, SlotSource]
-
-
-@dataclass(frozen=True)
-class Built:
-    """A program with its tensors and labels."""
-
-    program: Program
-    constants: list[Array]
-    initial: list[Array]
-    labels: Labels
-
-
 @dataclass
-class _Node:
+class Node:
+    """One operator, before anybody has asked whether it is needed."""
+
     name: str
     inputs: tuple[Ref, ...]
     attrs: dict[str, Any]
     outputs: tuple[TensorType, ...]
     label: str
+    fixed: bool  # it depends on no slot, constant or step
 
 
 @dataclass
@@ -81,23 +70,32 @@ class Builder:
     """`label` names the origin of the nodes that are made from now on."""
 
     label: str = ""
-    _nodes: list[_Node] = field(default_factory=list)
+    _nodes: list[Node] = field(default_factory=list)
     _known: dict[Any, list[Ref]] = field(default_factory=dict)
-    _constants: list[tuple[str, Array]] = field(default_factory=list)
-    _slots: list[tuple[str, Array]] = field(default_factory=list)
+    _constants: list[tuple[str, Source]] = field(default_factory=list)
+    _tables: dict[Any, Ref] = field(default_factory=dict)
+    _slots: list[tuple[str, Source]] = field(default_factory=list)
     _updates: dict[int, Ref] = field(default_factory=dict)
     _metrics: dict[str, Ref] = field(default_factory=dict)
 
     # ---------------------------------------------------------------------------------------------- sources
 
-    def constant(self, name: str, array: Array) -> Ref:
-        self._constants.append((name, _owned(array)))
-        return Ref(Kind.CONSTANT, len(self._constants) - 1, 0, TensorType.of(array))
+    def constant(self, name: str, source: Source | Array) -> Ref:
+        self._constants.append((name, source if isinstance(source, Source) else Source.of(source)))
+        return Ref(Kind.CONSTANT, len(self._constants) - 1, 0, self._constants[-1][1].type)
 
-    def slot(self, name: str, initial: Array) -> Ref:
+    def table(self, name: str, table: Array) -> Ref:
+        """A constant; the one that holds the same numbers already, if there is one."""
+        key = (table.dtype.str, table.shape, table.tobytes())
+        if key not in self._tables:
+            number = f".{len(self._tables)}" if self._tables else ""
+            self._tables[key] = self.constant(f"{name}{number}", table)
+        return self._tables[key]
+
+    def slot(self, name: str, initial: Source | Array) -> Ref:
         """A tensor of the state, before the step. It stays as it is unless `update` is called."""
-        self._slots.append((name, _owned(initial)))
-        return Ref(Kind.SLOT, len(self._slots) - 1, 0, TensorType.of(initial))
+        self._slots.append((name, initial if isinstance(initial, Source) else Source.of(initial)))
+        return Ref(Kind.SLOT, len(self._slots) - 1, 0, self._slots[-1][1].type)
 
     def step(self) -> Ref:
         return Ref(Kind.STEP, 0, 0, TensorType(I64, ()))
@@ -113,6 +111,11 @@ class Builder:
 
     # ---------------------------------------------------------------------------------------------- operators
 
+    @functools.cached_property
+    def compose(self) -> Compose:
+        """For composites: `composites.gelu(b.compose, x)` appends its operators."""
+        return Compose(self)
+
     def op(self, name: str, *inputs: Ref, **attrs: Any) -> Ref:
         """The only output of an operator."""
         return self._simpler(name, inputs, attrs) or self.ops(name, *inputs, **attrs)[0]
@@ -125,13 +128,11 @@ class Builder:
             outputs = tuple(
                 TensorType(d, s) for d, s in row.infer([(i.dtype, i.shape) for i in inputs], attrs)
             )
-            self._known[key] = self._append(_Node(name, inputs, dict(attrs), outputs, self.label))
+            fixed = all(i.kind == Kind.NODE and self._nodes[i.index].fixed for i in inputs)
+            self._nodes.append(Node(name, inputs, dict(attrs), outputs, self.label, fixed))
+            index = len(self._nodes) - 1
+            self._known[key] = [Ref(Kind.NODE, index, k, type_) for k, type_ in enumerate(outputs)]
         return self._known[key]
-
-    def _append(self, node: _Node) -> list[Ref]:
-        self._nodes.append(node)
-        index = len(self._nodes) - 1
-        return [Ref(Kind.NODE, index, k, type_) for k, type_ in enumerate(node.outputs)]
 
     def _simpler(self, name: str, inputs: Sequence[Ref], attrs: dict[str, Any]) -> Ref | None:
         """The same value without a new node, or with a cheaper one."""
@@ -141,14 +142,11 @@ class Builder:
             return inputs[0]
         if name == "permute" and list(attrs["dims"]) == list(range(inputs[0].rank)):
             return inputs[0]
-        if name in ("reshape", "permute") and (inner := self._made_by(inputs[0], name)):
+        if name in ("reshape", "permute") and (inner := self.made_by(inputs[0], name)):
             if name == "reshape":
                 return self.op("reshape", inner.inputs[0], shape=attrs["shape"])
             dims = tuple(inner.attrs["dims"][d] for d in attrs["dims"])
             return self.op("permute", inner.inputs[0], dims=dims)
-        if name == "reshape" and (total := self._made_by(inputs[0], "sum")):
-            bare = self.op("sum", total.inputs[0], dims=total.attrs["dims"], keepdim=0)
-            return bare if bare.shape == tuple(attrs["shape"]) else None
         return self._folded(name, inputs)
 
     def _folded(self, name: str, inputs: Sequence[Ref]) -> Ref | None:
@@ -167,22 +165,27 @@ class Builder:
 
     def scalar_value(self, ref: Ref) -> np.float32 | None:
         """The value of a rank-0 `full` of f32, if it is one."""
-        node = self._made_by(ref, "full")
+        node = self.made_by(ref, "full")
         if node is None or ref.rank or ref.dtype != F32:
             return None
         return np.uint32(node.attrs["bits"]).view(np.float32)
 
-    def chosen_from(self, ref: Ref) -> Array | None:
-        """The constant whose rows this value is, if it is a batch of one."""
-        node = self._made_by(ref, "take")
-        if node is None or node.inputs[0].kind != Kind.CONSTANT:
-            return None
-        return self._constants[node.inputs[0].index][1]
+    def is_zero(self, ref: Ref) -> bool:
+        """Whether it is a `full` of zeros."""
+        node = self.made_by(ref, "full")
+        return node is not None and node.attrs["bits"] == 0
 
-    def _made_by(self, ref: Ref, name: str) -> _Node | None:
-        if ref.kind != Kind.NODE or self._nodes[ref.index].name != name:
-            return None
-        return self._nodes[ref.index]
+    def source(self, constant: Ref) -> Source:
+        return self._constants[constant.index][1]
+
+    def made_by(self, ref: Ref, *names: str) -> Node | None:
+        """The node that a value comes from, if it is one of these operators."""
+        node = self.node(ref)
+        return node if node and node.name in names else None
+
+    def node(self, ref: Ref) -> Node | None:
+        """The node that a value comes from; none if it is a slot, a constant or the step."""
+        return self._nodes[ref.index] if ref.kind == Kind.NODE else None
 
     # ---------------------------------------------------------------------------------------------- results
 
@@ -203,18 +206,18 @@ class Builder:
             return ref
         return self.ops("reshape", ref, shape=ref.shape)[0]
 
-    def finish(self) -> Built:
+    def finish(self) -> Draft:
         """The program of the nodes that a slot or a metric needs; constants that no node reads are left out."""
         self.label = "unchanged slot"
         after = [
-            self._as_node(self._updates.get(j, Ref(Kind.SLOT, j, 0, TensorType.of(array))))
-            for j, (_, array) in enumerate(self._slots)
+            self._as_node(self._updates.get(j, Ref(Kind.SLOT, j, 0, source.type)))
+            for j, (_, source) in enumerate(self._slots)
         ]
+        self._drop_dimensions([*after, *self._metrics.values()])
         live = self._live([*after, *self._metrics.values()])
         place = {node: k for k, node in enumerate(live)}
         used = sorted({i.index for node in live for i in self._nodes[node].inputs if i.kind == Kind.CONSTANT})
-        constant_place = {old: k for k, old in enumerate(used)}
-        moved = {Kind.NODE: place, Kind.CONSTANT: constant_place}
+        moved = {Kind.NODE: place, Kind.CONSTANT: {old: k for k, old in enumerate(used)}}
 
         def operand(ref: Ref) -> Operand:
             return Operand(
@@ -223,13 +226,13 @@ class Builder:
 
         nodes = [self._nodes[node] for node in live]
         constants = [self._constants[k] for k in used]
-        program = Program(
+        skeleton = Skeleton(
             nodes=tuple(
                 Structure.make(n.name, [operand(i) for i in n.inputs], n.outputs, **n.attrs) for n in nodes
             ),
             slots=tuple(SlotSource(place[ref.index], ref.output) for ref in after),
-            constants=tuple(TensorDescriptor.of(array) for _, array in constants),
-            initial=tuple(TensorDescriptor.of(array) for _, array in self._slots),
+            constants=tuple(source.type for _, source in constants),
+            initial=tuple(source.type for _, source in self._slots),
         )
         labels = Labels(
             nodes=[n.label for n in nodes],
@@ -237,7 +240,22 @@ class Builder:
             constants=[name for name, _ in constants],
             metrics={name: SlotSource(place[ref.index], ref.output) for name, ref in self._metrics.items()},
         )
-        return Built(program, [array for _, array in constants], [array for _, array in self._slots], labels)
+        return Draft(skeleton, [s for _, s in constants], [s for _, s in self._slots], labels)
+
+    def _drop_dimensions(self, roots: Sequence[Ref]) -> None:
+        """A sum that keeps its dimensions only for a reshape that drops them becomes one node."""
+        live = self._live(roots)
+        readers = Counter(i.index for k in live for i in self._nodes[k].inputs if i.kind == Kind.NODE)
+        readers.update(ref.index for ref in roots)
+        for k in live:
+            node = self._nodes[k]
+            total = self.made_by(node.inputs[0], "sum") if node.name == "reshape" else None
+            if total is None or readers[node.inputs[0].index] > 1:
+                continue
+            kept = [d for d in range(total.inputs[0].rank) if d not in total.attrs["dims"]]
+            if node.outputs[0].shape == tuple(total.inputs[0].shape[d] for d in kept):
+                attrs = {"dims": total.attrs["dims"], "keepdim": 0}
+                self._nodes[k] = Node("sum", total.inputs, attrs, node.outputs, total.label, False)
 
     def _live(self, roots: Sequence[Ref]) -> list[int]:
         needed = {ref.index for ref in roots}
@@ -256,10 +274,19 @@ _FOLDS = {
 }
 
 
-def _owned(array: Array) -> Array:
-    """A contiguous copy, so that a later write to the caller's array cannot change the program."""
-    return np.array(array, order="C", copy=True)
+class Compose:
+    """A builder as the `Ops` of repops.expression: a composite appends exactly its operators, none left out or folded.
 
+    So an executor that knows the composite's expression finds it in the program; operators that are in it twice, or in
+    two composites, are still one node.
+    """
 
-def count(shape: Sequence[int]) -> int:
-    return math.prod(shape)
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+
+    def scalar(self, value: float) -> Ref:
+        return self._builder.full(value)
+
+    def __getattr__(self, name: str) -> Callable[..., Ref]:
+        lookup(name)
+        return lambda *inputs, **attrs: self._builder.ops(name, *inputs, **attrs)[0]

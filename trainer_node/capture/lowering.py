@@ -1,6 +1,6 @@
 """Pass 3: each ATen operator of the traced graph becomes nodes of the operator set.
 
-The rules live in `aten_pointwise`, `aten_shape` and `aten_nn`, one function an operator:
+The rules live in `aten_*`, one function an operator:
 
     @lowers("aten.mm.default")
     def mm(c: Context, a: Ref, b: Ref) -> Ref: ...
@@ -18,12 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 from repops.opset import BOOL, F32, I64, Dtype
+from torch._subclasses.fake_tensor import FakeTensor
 
 from referee_py.errors import InvalidEncoding
 from referee_py.program import TensorType
 
-from .builder import Builder, Ref
+from .builder import Builder, Compose, Ref
+from .draft import Source
 from .errors import Unsupported
+from .knowledge import Knowledge
 
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
@@ -44,11 +47,39 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 
 @dataclass
+class Noise:
+    """Random numbers of a program: one seed, and a site for each place that draws (docs/opset.md, section 9)."""
+
+    b: Builder
+    seed: int
+    _sites: int = 0
+
+    def uniform(self, shape: Sequence[int]) -> Ref:
+        """f32 in [0, 1), of a site of its own."""
+        seed = np.array(self.seed, np.uint64).view(np.int64)
+        if not self._sites:
+            self._constant = self.b.constant("seed", seed)
+        site, self._sites = self._sites, self._sites + 1
+        return self.b.op("philox", self._constant, self.b.step(), shape=tuple(shape), dtype=F32, site=site)
+
+
+@dataclass
 class Context:
     """What a rule works with: the builder, and what PyTorch says the call's outputs are."""
 
     b: Builder
+    known: Knowledge
+    noise: Noise
+    notes: dict[
+        tuple[str, Ref], Any
+    ]  # what one rule wants another to know of a value, while one graph is lowered
     outputs: tuple[TensorType | None, ...] = ()
+    backward: bool = False
+
+    @property
+    def o(self) -> Compose:
+        """For composites: their operators, and only these."""
+        return self.b.compose
 
     @property
     def out(self) -> TensorType:
@@ -87,12 +118,13 @@ def type_of(value: Any) -> TensorType | None:
         raise Unsupported(str(error), "reshape the tensor to fewer dimensions") from error
 
 
-def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder) -> list[Any]:
+def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder, noise: Noise) -> list[Any]:
     """Append the graph's nodes to the builder; gives its outputs, each a Ref or None.
 
     Raises Unsupported, naming module path, ATen operator and remedy.
     """
     values: dict[torch.fx.Node, Any] = {}
+    context = Context(builder, Knowledge(builder), noise, {})
     remaining = iter(inputs)
     for node in graph.graph.nodes:
         match node.op:
@@ -101,31 +133,32 @@ def lower(graph: torch.fx.GraphModule, inputs: Sequence[Ref], builder: Builder) 
             case "get_attr":
                 values[node] = _lifted(graph, node.target, builder)
             case "call_function":
-                values[node] = _call(node, values, builder)
+                values[node] = _call(node, values, context)
             case "output":
                 outputs = torch.fx.map_arg(node.args[0], values.__getitem__)
                 return list(outputs)
     raise AssertionError("a graph without an output")
 
 
-def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], builder: Builder) -> Any:
+def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Context) -> Any:
     args = torch.fx.map_arg(node.args, values.__getitem__)
     kwargs = torch.fx.map_arg(node.kwargs, values.__getitem__)
     if node.target is operator.getitem:
         return args[0][args[1]]
-    path = node.meta.get("custom", {}).get("module")
+    origin = node.meta.get("custom", {})
+    path, aten = origin.get("module"), node.meta.get("original_aten") or node.target
     where = f"module {path}" if path else "loss or gradient"
-    rule = RULES.get(str(node.target))
-    aten = node.meta.get("original_aten") or node.target
-    builder.label = f"{path or where}: {aten}"
+    context.b.label = f"{path or where}: {aten}"
     if not node.users:
         return None
     try:
+        value = node.meta["val"]
+        context.outputs = tuple(map(type_of, value if isinstance(value, tuple | list) else [value]))
+        rule = RULES.get(str(node.target))
         if rule is None:
             what = "it" if aten is node.target else f"its part {node.target}"
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
-        value = node.meta["val"]
-        context = Context(builder, tuple(map(type_of, value if isinstance(value, tuple | list) else [value])))
+        context.backward = "backward" in origin
         result = rule(context, *args, **kwargs)
     except Unsupported as error:
         raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error
@@ -140,7 +173,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], builder: Bui
 def _remedy(target: Any) -> str:
     tags = getattr(target, "tags", ())
     if torch.Tag.nondeterministic_seeded in tags:
-        return "the operator set has no random numbers yet: remove the layer, or set its probability to 0"
+        return "dropout is the only random operator of a program: draw other noise beforehand, as data"
     return "use layers made of the operators in trainer_node.capture.RULES, or add a rule for it there"
 
 
@@ -152,4 +185,12 @@ def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
             f"{name} is a parameter that is not the module's", "register it in the module that is captured"
         )
     dtype_of(tensor.dtype)
-    return builder.constant(f"lifted.{name}", np.ascontiguousarray(tensor.detach().numpy()))
+    return builder.constant(f"lifted.{name}", source_of(tensor))
+
+
+def source_of(tensor: torch.Tensor) -> Source:
+    """How to read a tensor of PyTorch; a tensor on the meta device or a fake one has no values."""
+    type_ = TensorType(dtype_of(tensor.dtype), tuple(tensor.shape))
+    if tensor.device.type == "meta" or isinstance(tensor, FakeTensor):
+        return Source(type_, None)
+    return Source(type_, lambda: np.array(tensor.detach().cpu().numpy(), order="C"))

@@ -1,26 +1,28 @@
-"""Optimizers as nodes of the operator set.
+"""Optimizers as nodes of the operator set: PyTorch's update rules, by the composites of repops.
 
-They follow PyTorch's update rules, up to FP32 rounding. One difference is on purpose: Adam's bias corrections
-`1 - beta^t` are two scalar slots, shared by all parameters and updated by
+    SGD(0.1, momentum=0.9)
+    Adam(3e-4, weight_decay=0.1, decoupled=True)
+    Groups([(Adam(3e-4, weight_decay=0.1, decoupled=True), weights), (Adam(3e-4), biases)])
+    Optimizer.of(torch.optim.AdamW(module.parameters(), 3e-4), scheduler, steps=1000)
 
-    c_t = beta * c_(t-1) + (1 - beta),   c_0 = 0
-
-which is the same number. It needs no pow, and unlike `1 - beta^t` in FP32 it does not cancel: at t = 1 that would lose
-14 of 24 bits for beta = 0.999.
+What does not depend on a parameter (bias corrections, a schedule's entry) is computed once for all of them: equal
+expressions are one node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
-from repops.opset import I64
-
-from referee_py.commit.tensor import Array
+import torch
+from repops import composites
+from repops.opset import F32, I64
 
 from .builder import Builder, Ref
+from .draft import Source
 from .errors import CaptureError
 
 LearningRate = float | Sequence[float]
@@ -29,52 +31,83 @@ LearningRate = float | Sequence[float]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A trained tensor: its slot, its initial value and its gradient in this step."""
+    """A trained tensor: its name, the module's own tensor, its slot, and its gradient in this step."""
 
     name: str
+    origin: torch.Tensor
     value: Ref
-    initial: Array
     gradient: Ref
 
 
-class Optimizer(Protocol):
+class Optimizer(ABC):
     """Writes one step's update of all parameters into the builder. `steps` is the length of the run."""
 
+    @abstractmethod
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None: ...
+
+    @staticmethod
+    def of(optimizer: torch.optim.Optimizer, scheduler: Any = None, steps: int | None = None) -> Optimizer:
+        """The same rule as an optimizer of PyTorch that has not stepped yet, parameter groups included.
+
+        A scheduler is run for `steps` steps to note its rates, and then put back. Raises CaptureError for a kind or an
+        option without a counterpart.
+        """
+        from .torch_optim import convert
+
+        return convert(optimizer, scheduler, steps)
 
 
 @dataclass(frozen=True, slots=True)
-class SGD:
-    """`torch.optim.SGD` without dampening."""
+class SGD(Optimizer):
+    """`torch.optim.SGD`."""
 
     lr: LearningRate
     momentum: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
+    dampening: float = 0.0
 
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
-        if self.nesterov and not self.momentum:
-            raise CaptureError("SGD with nesterov needs a momentum above 0")
+        if self.nesterov and (not self.momentum or self.dampening):
+            raise CaptureError("SGD with nesterov needs a momentum above 0 and no dampening")
         b.label = "optimizer"
-        lr = learning_rate(b, self.lr, steps)
+        rate = learning_rate(b, self.lr, steps)
         for p in parameters:
             b.label = f"optimizer {p.name}"
-            direction = _decayed(b, p, self.weight_decay)
-            if self.momentum:
-                direction = self._with_momentum(b, p, direction)
-            b.update(p.value, b.op("sub", p.value, b.op("mul", direction, lr)))
+            if not self.momentum:
+                after = composites.sgd(b.compose, p.value, p.gradient, rate, decay=self.weight_decay)
+            elif self.nesterov or self.dampening:
+                after = self._with_momentum(b, p, rate)
+            else:
+                old = _zeros(b, "momentum", p)
+                after, velocity = composites.momentum_sgd(
+                    *(b.compose, p.value, p.gradient, old, rate),
+                    momentum=self.momentum,
+                    decay=self.weight_decay,
+                )
+                b.update(old, velocity)
+            b.update(p.value, after)
 
-    def _with_momentum(self, b: Builder, p: Parameter, gradient: Ref) -> Ref:
-        """v' = mu v + g; the direction is v', or g + mu v' with nesterov."""
-        mu = b.full(self.momentum)
-        old = b.slot(f"momentum.{p.name}", np.zeros_like(p.initial))
-        velocity = b.op("add", b.op("mul", old, mu), gradient)
+    def _with_momentum(self, b: Builder, p: Parameter, rate: Ref) -> Ref:
+        """v = mu v + (1 - dampening) g, but v_1 = g; the direction is v, or g + mu v with nesterov."""
+        o, mu = b.compose, b.full(self.momentum)
+        gradient = p.gradient
+        if self.weight_decay:
+            gradient = o.add(gradient, o.mul(o.scalar(self.weight_decay), p.value))
+        sample = gradient
+        if self.dampening:
+            first = b.op("eq", b.step(), b.full(1, I64))
+            share = b.op("where", first, b.full(1.0), b.full(1 - self.dampening))
+            sample = o.mul(share, gradient)
+        old = _zeros(b, "momentum", p)
+        velocity = o.add(o.mul(mu, old), sample)
         b.update(old, velocity)
-        return b.op("add", gradient, b.op("mul", velocity, mu)) if self.nesterov else velocity
+        direction = o.add(gradient, o.mul(mu, velocity)) if self.nesterov else velocity
+        return o.sub(p.value, o.mul(rate, direction))
 
 
 @dataclass(frozen=True, slots=True)
-class Adam:
+class Adam(Optimizer):
     """`torch.optim.Adam`, or `torch.optim.AdamW` with `decoupled=True`."""
 
     lr: LearningRate = 1e-3
@@ -85,30 +118,46 @@ class Adam:
 
     def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
         b.label = "optimizer"
-        lr = learning_rate(b, self.lr, steps)
-        correction1 = _bias_correction(b, "adam.correction1", self.betas[0])
-        correction2 = _bias_correction(b, "adam.correction2", self.betas[1])
-        step_size = b.op("div", lr, correction1)
-        scale = b.op("rsqrt", correction2)
-        shrink = None
-        if self.decoupled and self.weight_decay:
-            shrink = b.op("sub", b.full(1.0), b.op("mul", lr, b.full(self.weight_decay)))
+        rate = learning_rate(b, self.lr, steps)
+        step = b.op("cast", b.step(), dtype=F32)
         for p in parameters:
             b.label = f"optimizer {p.name}"
-            gradient = p.gradient if self.decoupled else _decayed(b, p, self.weight_decay)
-            first = self._moment(b, p, "adam.first", gradient, self.betas[0])
-            second = self._moment(b, p, "adam.second", b.op("mul", gradient, gradient), self.betas[1])
-            root = b.op("add", b.op("mul", b.op("sqrt", second), scale), b.full(self.eps))
-            change = b.op("mul", b.op("div", first, root), step_size)
-            base = b.op("mul", p.value, shrink) if shrink else p.value
-            b.update(p.value, b.op("sub", base, change))
+            first, second = _zeros(b, "adam.first", p), _zeros(b, "adam.second", p)
+            value, m, v = composites.adam(
+                *(b.compose, p.value, p.gradient, first, second, step, rate),
+                betas=self.betas,
+                eps=self.eps,
+                decay=self.weight_decay,
+                decoupled=self.decoupled,
+            )
+            for slot, after in ((p.value, value), (first, m), (second, v)):
+                b.update(slot, after)
 
-    def _moment(self, b: Builder, p: Parameter, name: str, sample: Ref, beta: float) -> Ref:
-        """m' = beta m + (1 - beta) sample."""
-        old = b.slot(f"{name}.{p.name}", np.zeros_like(p.initial))
-        new = b.op("add", b.op("mul", old, b.full(beta)), b.op("mul", sample, b.full(1 - beta)))
-        b.update(old, new)
-        return new
+
+@dataclass(frozen=True)
+class Groups(Optimizer):
+    """Parameter groups: each parameter follows the first rule that claims it.
+
+    A claim is a list of names, or a function of the parameter. Raises CaptureError for a parameter that nobody claims.
+    """
+
+    groups: Sequence[tuple[Optimizer, Sequence[str] | Callable[[Parameter], bool]]]
+
+    def build(self, b: Builder, parameters: Sequence[Parameter], steps: int) -> None:
+        claimed: list[list[Parameter]] = [[] for _ in self.groups]
+        for p in parameters:
+            group = next((k for k, (_, claim) in enumerate(self.groups) if _claims(claim, p)), None)
+            if group is None:
+                raise CaptureError(
+                    f"no parameter group has {p.name}; add it to one, or freeze it (requires_grad = False)"
+                )
+            claimed[group].append(p)
+        for (rule, _), members in zip(self.groups, claimed, strict=True):
+            rule.build(b, members, steps)
+
+
+def _claims(claim: Sequence[str] | Callable[[Parameter], bool], p: Parameter) -> bool:
+    return claim(p) if callable(claim) else p.name in claim
 
 
 def learning_rate(b: Builder, lr: LearningRate, steps: int) -> Ref:
@@ -120,7 +169,7 @@ def learning_rate(b: Builder, lr: LearningRate, steps: int) -> Ref:
         raise CaptureError(
             f"a learning-rate table of shape {table.shape} for {steps} steps; give one number for each step"
         )
-    return b.op("take", b.constant("learning_rate", table), step_index(b))
+    return b.op("take", b.table("learning_rate", table), step_index(b))
 
 
 def step_index(b: Builder) -> Ref:
@@ -128,15 +177,25 @@ def step_index(b: Builder) -> Ref:
     return b.op("sub", b.step(), b.full(1, I64))
 
 
-def _decayed(b: Builder, p: Parameter, weight_decay: float) -> Ref:
-    """g + weight_decay * p."""
-    if not weight_decay:
-        return p.gradient
-    return b.op("add", p.gradient, b.op("mul", p.value, b.full(weight_decay)))
+def clip(b: Builder, gradients: Sequence[Ref | None], limit: float) -> list[Ref | None]:
+    """`torch.nn.utils.clip_grad_norm_`: all gradients, scaled so that their common norm is `limit` at most.
+
+    g min(1, limit / (sqrt(sum of squares) + 1e-6))
+    """
+    b.label = "gradient clipping"
+    o = b.compose
+    total: Ref | None = None
+    for gradient in gradients:
+        if gradient is not None:
+            squares = o.sum(o.mul(gradient, gradient), dims=tuple(range(gradient.rank)), keepdim=0)
+            total = squares if total is None else o.add(total, squares)
+    if total is None:
+        return list(gradients)
+    ratio = o.div(o.scalar(limit), o.add(o.sqrt(total), o.scalar(1e-6)))
+    factor = o.minimum(ratio, o.scalar(1.0))
+    return [None if g is None else o.mul(g, factor) for g in gradients]
 
 
-def _bias_correction(b: Builder, name: str, beta: float) -> Ref:
-    old = b.slot(name, np.zeros((), dtype=np.float32))
-    new = b.op("add", b.op("mul", old, b.full(beta)), b.full(1 - beta))
-    b.update(old, new)
-    return new
+def _zeros(b: Builder, name: str, p: Parameter) -> Ref:
+    """A slot like the parameter's that begins with zeros."""
+    return b.slot(f"{name}.{p.name}", Source.zeros(p.value.type))

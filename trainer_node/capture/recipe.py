@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
 import sys
@@ -30,11 +31,14 @@ from .trace import Loss
 
 @dataclass(frozen=True)
 class Recipe:
-    """`data` as `capture` takes it. `initial` is "seeded" (own draws, the same everywhere) or "module" (as it is)."""
+    """`initial` is "seeded" (own draws, the same everywhere) or "module" (as it is); the seed is also dropout's.
+
+    `loss`, `data`, `inputs`, `accumulate` and `clip_norm` are as `capture` takes them.
+    """
 
     name: str
     module: torch.nn.Module
-    loss: Loss
+    loss: Loss | None
     optimizer: Optimizer
     data: Mapping[str, Array]
     steps: int
@@ -42,6 +46,9 @@ class Recipe:
     seed: int = 0
     initial: str = "seeded"
     strides: tuple[int, ...] | None = None
+    inputs: tuple[str, ...] | None = None
+    accumulate: int = 1
+    clip_norm: float | None = None
 
 
 def build(recipe: Recipe) -> Bundle:
@@ -63,6 +70,10 @@ def build(recipe: Recipe) -> Bundle:
         recipe.data,
         data_order(recipe.seed, sizes[0], recipe.batch_size, recipe.steps),
         seeded_parameters(recipe.module, recipe.seed) if recipe.initial == "seeded" else None,
+        inputs=recipe.inputs,
+        seed=recipe.seed,
+        accumulate=recipe.accumulate,
+        clip_norm=recipe.clip_norm,
     )
     terms = Terms.of(built.program, recipe.steps, recipe.strides or suggest_strides(recipe.steps))
     return Bundle(
@@ -80,24 +91,32 @@ def build(recipe: Recipe) -> Bundle:
     )
 
 
-def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Array]:
-    """Initial values that do not depend on torch's generator.
+def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[[], Array]]:
+    """Initial values that do not depend on torch's generator, each made when it is read.
 
     Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
-    embeddings are uniform with variance 1. Other parameters (norms: ones and zeros) keep the values they have.
+    embeddings are uniform with variance 1. Matrices of a model of `transformers` that says so are uniform with standard
+    deviation `config.initializer_range`. Other parameters (norms: ones and zeros) keep the values they have.
     """
-    values: dict[str, Array] = {}
+    bounds: dict[str, float] = {}
+    spread = getattr(getattr(module, "config", None), "initializer_range", None)
     for path, layer in module.named_modules():
         if isinstance(layer, torch.nn.Linear | torch.nn.Conv1d | torch.nn.Conv2d | torch.nn.Conv3d):
             bound = 1 / math.sqrt(max(1, layer.weight[0].numel()))
         elif isinstance(layer, torch.nn.Embedding):
             bound = math.sqrt(3)
         else:
-            continue
+            bound = 0.0
         for name, parameter in layer.named_parameters(path, recurse=False):
-            values[name] = uniform(seed, f"initial/{name}", tuple(parameter.shape), bound)
-    own = {name for name, _ in module.named_parameters()}  # NOTE: a tied weight has one name only
-    return {name: value for name, value in values.items() if name in own}
+            if spread is not None:
+                bound = spread * math.sqrt(3) if parameter.ndim > 1 else 0.0
+            if bound:
+                bounds[name] = bound
+    return {  # NOTE: a tied weight has one name only
+        name: functools.partial(uniform, seed, f"initial/{name}", tuple(parameter.shape), bounds[name])
+        for name, parameter in module.named_parameters()
+        if name in bounds
+    }
 
 
 def load_recipe(spec: str, **overrides: Any) -> Recipe:

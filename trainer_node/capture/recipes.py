@@ -9,6 +9,7 @@ from torch import nn
 
 from referee_py.commit.tensor import Array
 
+from . import recipes_models as models
 from .errors import CaptureError
 from .optimizers import SGD, Adam
 from .recipe import Recipe
@@ -85,4 +86,7 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
     "digits-mlp": digits_mlp,
     "digits-mlp-adam": digits_mlp_adam,
     "digits-cnn": digits_cnn,
+    "gpt2-small": models.gpt2_small,
+    "resnet50": models.resnet50,
+    "distilbert": models.distilbert,
 }

@@ -6,91 +6,162 @@ parameters, buffers (slots) ─┴─> forward ─> loss ─> gradients ─> opt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
-from referee_py.program import validate
+from referee_py.program import TensorType, validate
 
-from . import aten_nn, aten_pointwise, aten_shape  # noqa: F401  (they register their rules)
-from .builder import Builder, Built, Ref
+from . import aten_composites, aten_index, aten_loss, aten_nn, aten_pointwise, aten_shape  # noqa: F401  (their rules)
+from .builder import Builder, Ref
+from .draft import Built, Draft, Source
 from .errors import CaptureError
-from .lowering import RULES, dtype_of, lower
-from .optimizers import Optimizer, Parameter, step_index
-from .trace import Loss, Traced, trace
+from .lowering import RULES, Noise, dtype_of, lower, source_of
+from .optimizers import Optimizer, Parameter, clip, step_index
+from .trace import Loss, Objective, Traced, trace
+
+Initial = Mapping[str, Array | Callable[[], Array]]
+"""Values of parameters and buffers by name: an array, or a function that reads one when it is wanted."""
 
 
 def capture(
     module: torch.nn.Module,
-    loss: Loss,
+    loss: Loss | None,
     optimizer: Optimizer,
     data: Mapping[str, Array],
     order: Array,
-    initial: Mapping[str, Array] | None = None,
+    initial: Initial | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    seed: int = 0,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    gradients: bool = False,
 ) -> Built:
-    """The program that trains `module` for `len(order)` steps.
+    """The program that trains `module` for `len(order)` steps, with its tensors.
 
-    `data` are arrays of the same length; the first is given to the module, the others to `loss(output, ...)`.
-    `order[t-1]` lists the examples of step t. `initial` replaces parameters by name; the others start as they are.
+    data        arrays of the same length, f32, i64 or bool
+    loss        `loss(output, *rest)` of the arrays that are not `inputs`; None: the output's own `.loss`
+    inputs      names of the arrays given to the module: the first array if None; several are given by keyword. With no
+                loss, every array is given by keyword
+    order       i64 [steps, batch]: `order[t-1]` lists the examples of step t
+    initial     replaces parameters and buffers by name; the others start as the module has them
+    seed        of dropout, below 2^64
+    accumulate  the batch is taken in so many parts, whose gradients (and losses) are averaged
+    clip_norm   scales the gradients so that their common norm is at most this
+    gradients   adds a metric `gradient.<parameter>` for each parameter: its gradient before clipping
 
     Raises CaptureError, or Unsupported naming module path, ATen operator and remedy. The module is not changed.
     """
-    _check_data(data, order)
-    example = [torch.from_numpy(np.ascontiguousarray(array[order[0]])) for array in data.values()]
-    traced = trace(module, loss, example, list(RULES))
+    return sketch(
+        *(module, loss, optimizer, data, order, initial),
+        inputs=inputs,
+        seed=seed,
+        accumulate=accumulate,
+        clip_norm=clip_norm,
+        gradients=gradients,
+    ).build()
+
+
+def sketch(
+    module: torch.nn.Module,
+    loss: Loss | None,
+    optimizer: Optimizer,
+    data: Mapping[str, Array],
+    order: Array,
+    initial: Initial | None = None,
+    *,
+    inputs: Sequence[str] | None = None,
+    seed: int = 0,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    gradients: bool = False,
+) -> Draft:
+    """As `capture`, before any tensor of the module is read: it may be on the meta device, or made of fake tensors."""
+    if not 0 <= seed < 1 << 64:
+        raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
+    objective = Objective.of(loss, inputs, list(data))
+    rows = _check_data(data, order, accumulate)
+    example = {
+        name: ((rows, *array.shape[1:]), torch.from_numpy(array[:1]).dtype) for name, array in data.items()
+    }
+    traced = trace(module, objective, example, list(RULES))
     b = Builder()
-    batch = _batch(b, data, order)
-    parameters = {name: _initial(name, tensor, initial) for name, tensor in traced.parameters.items()}
-    slots = {name: b.slot(f"param.{name}", array) for name, array in parameters.items()}
-    frozen = [b.constant(f"frozen.{name}", _initial(name, t, initial)) for name, t in traced.frozen.items()]
-    buffers = {name: _Buffer(b, name, t) for name, t in _mutated(traced).items()}
-    buffer_refs = [
-        buffers[name].ref if name in buffers else b.constant(f"buffer.{name}", _array(name, tensor))
-        for name, tensor in traced.buffers.items()
-    ]
-    loss_value, *rest = lower(traced.graph, [*slots.values(), *frozen, *buffer_refs, *batch], b)
-    gradients, rest = rest[: len(slots)], rest[len(slots) :]
+    step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
+    step.run(_batches(b, data, order, accumulate))
+    trained = [(name, gradient) for name, gradient in step.gradients.items() if gradient is not None]
+    b.label = "metric"
+    for name, value in step.metrics.items():
+        b.metric(name, value)
+    if gradients:
+        for name, gradient in trained:
+            b.metric(f"gradient.{name}", gradient)
+    clipped = [g for _, g in trained] if clip_norm is None else clip(b, [g for _, g in trained], clip_norm)
     optimizer.build(
         b,
         [
-            Parameter(name, slots[name], parameters[name], gradient)
-            for name, gradient in zip(slots, gradients, strict=True)
-            if gradient is not None  # as PyTorch's optimizers: no gradient, no update, no weight decay
+            Parameter(name, traced.parameters[name], step.slots[name], gradient)
+            for (name, _), gradient in zip(trained, clipped, strict=True)
         ],
         len(order),
     )
-    for name, value in zip(traced.buffers, rest, strict=False):
-        if name in buffers:
-            b.update(buffers[name].ref, value)
-    b.label = "metric"
-    b.metric("loss", loss_value)
-    for name, value in zip(traced.metric_names, rest[len(traced.buffers) :], strict=True):
-        b.metric(name, value)
-    built = b.finish()
-    validate(built.program)
-    return built
+    draft = b.finish()
+    validate(draft.skeleton)
+    return draft
 
 
-class _Buffer:
-    """A buffer that the step writes to: part of the state."""
+class _Step:
+    """Forward, loss and gradients of one step, batch part by batch part."""
 
-    def __init__(self, b: Builder, name: str, tensor: torch.Tensor) -> None:
-        self.ref = b.slot(f"buffer.{name}", _array(name, tensor))
+    def __init__(self, b: Builder, traced: Traced, initial: _Initial, noise: Noise) -> None:
+        self._b, self._traced, self._noise = b, traced, noise
+        self.slots = {n: b.slot(f"param.{n}", initial(n, t)) for n, t in traced.parameters.items()}
+        self._frozen = [b.constant(f"frozen.{n}", initial(n, t)) for n, t in traced.frozen.items()]
+        changed = _changed_buffers(traced)
+        self._buffers = {
+            n: (b.slot if n in changed else b.constant)(f"buffer.{n}", initial(n, t))
+            for n, t in traced.buffers.items()
+        }
+        self._buffer_slots = {n: self._buffers[n] for n in changed}
+        self.gradients: dict[str, Ref | None] = {}
+        self.metrics: dict[str, Ref] = {}
+
+    def run(self, batches: Sequence[Sequence[Ref]]) -> None:
+        # NOTE: as PyTorch's optimizers: no gradient, no update, no weight decay.
+        for batch in batches:
+            inputs = [*self.slots.values(), *self._frozen, *self._buffers.values(), *batch]
+            loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
+            first, second = len(self.slots), len(self.slots) + len(self._buffers)
+            self._add(self.gradients, dict(zip(self.slots, rest[:first], strict=True)))
+            self._buffers = dict(zip(self._buffers, rest[first:second], strict=True))
+            names = ["loss", *self._traced.metric_names]
+            self._add(self.metrics, dict(zip(names, [loss, *rest[second:]], strict=True)))
+        for name, slot in self._buffer_slots.items():
+            self._b.update(slot, self._buffers[name])
+        if len(batches) > 1:
+            self._b.label = "average over the batch's parts"
+            share = self._b.full(1 / len(batches))
+            for values in (self.gradients, self.metrics):
+                for name, value in values.items():
+                    values[name] = value and self._b.op("mul", value, share)
+
+    def _add(self, totals: dict[str, Ref] | dict[str, Ref | None], values: Mapping[str, Ref | None]) -> None:
+        self._b.label = "sum over the batch's parts"
+        for name, value in values.items():
+            total = totals.get(name)
+            totals[name] = self._b.op("add", total, value) if total and value else value or total
 
 
-def _mutated(traced: Traced) -> dict[str, torch.Tensor]:
-    """The buffers whose value after the step is not what went in."""
+def _changed_buffers(traced: Traced) -> list[str]:
+    """The buffers whose value after the step is not what went in: part of the state."""
     nodes = list(traced.graph.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     first = len(traced.parameters) + len(traced.frozen)
     after = nodes[-1].args[0][1 + len(traced.parameters) :]
-    return {
-        name: tensor
-        for k, (name, tensor) in enumerate(traced.buffers.items())
-        if _origin(after[k]) is not inputs[first + k]
-    }
+    return [name for k, name in enumerate(traced.buffers) if _origin(after[k]) is not inputs[first + k]]
 
 
 def _origin(node: torch.fx.Node) -> torch.fx.Node:
@@ -100,17 +171,29 @@ def _origin(node: torch.fx.Node) -> torch.fx.Node:
     return node
 
 
-def _batch(b: Builder, data: Mapping[str, Array], order: Array) -> list[Ref]:
+# -------------------------------------------------------------------------------------------------------- tensors
+
+
+def _batches(b: Builder, data: Mapping[str, Array], order: Array, parts: int) -> list[list[Ref]]:
     b.label = "batch"
     chosen = b.op("take", b.constant("data.order", order), step_index(b))
-    return [b.op("take", b.constant(f"data.{name}", array), chosen) for name, array in data.items()]
+    constants = [b.constant(f"data.{name}", array) for name, array in data.items()]
+    size = order.shape[1] // parts
+    slices = [
+        b.op("slice", chosen, dim=0, start=k * size, stop=(k + 1) * size, step=1) if parts > 1 else chosen
+        for k in range(parts)
+    ]
+    return [[b.op("take", constant, rows) for constant in constants] for rows in slices]
 
 
-def _check_data(data: Mapping[str, Array], order: Array) -> None:
-    """Raises CaptureError. NOTE: `take` of a row that does not exist gives zeros, so it is checked here."""
+def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
+    """The number of examples in one part of a batch.
+
+    Raises CaptureError. NOTE: `take` of a row that does not exist gives zeros, so it is checked here.
+    """
     sizes = {name: len(array) if array.ndim else None for name, array in data.items()}
-    if len(data) < 2 or len(set(sizes.values())) != 1 or None in sizes.values():
-        raise CaptureError(f"data needs inputs and targets with as many examples each, not {sizes}")
+    if not data or len(set(sizes.values())) != 1 or None in sizes.values():
+        raise CaptureError(f"data needs arrays with as many examples each, not {sizes}")
     for name, array in data.items():
         dtype_of(torch.from_numpy(array[:1]).dtype)
         if array.dtype == np.float32 and not np.isfinite(array).all():
@@ -120,22 +203,35 @@ def _check_data(data: Mapping[str, Array], order: Array) -> None:
         raise CaptureError(f"order must be i64 [steps, batch], not {order.dtype} {list(order.shape)}")
     if order.min() < 0 or order.max() >= size:
         raise CaptureError(f"order names examples {order.min()}..{order.max()}; the data has {size}")
+    if parts < 1 or order.shape[1] % parts:
+        raise CaptureError(f"a batch of {order.shape[1]} cannot be taken in {parts} equal parts")
+    return int(order.shape[1] // parts)
 
 
-def _initial(name: str, tensor: torch.Tensor, initial: Mapping[str, Array] | None) -> Array:
-    own = _array(name, tensor)
-    given = (initial or {}).get(name, own)
-    if given.shape != own.shape or given.dtype != own.dtype:
-        raise CaptureError(
-            f"initial value of {name} is {given.dtype} {list(given.shape)}, "
-            f"the module has {own.dtype} {list(own.shape)}"
-        )
-    return given
+@dataclass(frozen=True)
+class _Initial:
+    """Where each tensor of the module begins."""
 
+    given: Initial
+    traced: Traced
 
-def _array(name: str, tensor: torch.Tensor) -> Array:
-    try:
-        dtype_of(tensor.dtype)
-    except CaptureError as error:
-        raise CaptureError(f"{name}: {error}") from error
-    return np.array(tensor.detach().cpu().numpy(), order="C")
+    def __post_init__(self) -> None:
+        known = {**self.traced.parameters, **self.traced.frozen, **self.traced.buffers}
+        if unknown := sorted(set(self.given) - set(known)):
+            raise CaptureError(f"initial values for {', '.join(unknown)}, which the module does not have")
+
+    def __call__(self, name: str, tensor: torch.Tensor) -> Source:
+        try:
+            own = source_of(tensor)
+        except CaptureError as error:
+            raise CaptureError(f"{name}: {error}") from error
+        value = self.given.get(name)
+        if value is None:
+            return own
+        if callable(value):
+            return Source(own.type, value)
+        if TensorType.of(value) != own.type:
+            raise CaptureError(
+                f"initial value of {name} is {TensorType.of(value)}, the module has {own.type}"
+            )
+        return Source.of(value)

@@ -1,6 +1,7 @@
 """Passes 1 and 2: a training step as a graph of ATen operators without mutation.
 
-1. `make_fx` over forward, loss and `autograd.grad`, with fake tensors: no arithmetic runs, nothing is baked in.
+1. `make_fx` over forward, loss and `autograd.grad`, with fake tensors: no arithmetic runs, nothing is baked in, and no
+   weight is in memory.
 2. `functionalize` removes in-place writes; operators without a row in our table are decomposed by PyTorch's own rules.
 
 `torch.export` is of no use here: it fails on every step that contains `autograd.grad`.
@@ -10,79 +11,143 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .errors import CaptureError
+from .attention import AttentionMode
+from .errors import CaptureError, Unsupported
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
 
 
 @dataclass(frozen=True)
-class Traced:
-    """The graph takes the tensors of `parameters`, `buffers` and the batch, in that order.
+class Objective:
+    """What a batch is to the module.
 
-    It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the new value of each
-    buffer, the metrics in order of `metric_names`.
+    With a `loss`, the module is given the arrays named in `inputs`: one by position, several by keyword; the loss gets
+    the output and the other arrays, in order. Without one, the module is given the whole batch by keyword and its
+    output's `loss` is minimised, as models of `transformers` have it.
     """
 
-    graph: torch.fx.GraphModule
+    loss: Loss | None
+    inputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, loss: Loss | None, inputs: Sequence[str] | None, names: Sequence[str]) -> Objective:
+        """`inputs` is the first array if not given. Raises CaptureError for names that the data does not have."""
+        if loss is None:
+            if inputs is not None:
+                raise CaptureError(
+                    "inputs are named, but without a loss the module gets every array; drop them"
+                )
+            return cls(None, tuple(names))
+        chosen = tuple(names[:1] if inputs is None else inputs)
+        if not chosen or not set(chosen) <= set(names) or len(set(chosen)) == len(names):
+            raise CaptureError(
+                f"inputs {list(chosen)} of the arrays {list(names)}: name some of them, and leave one for the loss"
+            )
+        return cls(loss, chosen)
+
+    def __call__(self, forward: Callable[..., Any], batch: Mapping[str, torch.Tensor]) -> Any:
+        if self.loss is None:
+            return _own_loss(forward(**batch))
+        given = {name: batch[name] for name in self.inputs}
+        output = forward(**given) if len(given) > 1 else forward(*given.values())
+        return self.loss(output, *(tensor for name, tensor in batch.items() if name not in given))
+
+
+def _own_loss(output: Any) -> torch.Tensor:
+    loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if not isinstance(loss, torch.Tensor):
+        raise CaptureError(
+            f"the module gives {type(output).__name__} without a loss; pass a loss function, or the labels it needs"
+        )
+    return loss
+
+
+@dataclass
+class Traced:
+    """The graph takes the tensors of `parameters`, `frozen`, `buffers` and the batch, in that order.
+
+    It gives: loss, a gradient for each parameter (None if the loss does not depend on it), the new value of each
+    buffer, the metrics in order of `metric_names`. The tensors are the module's own, possibly without data.
+    """
+
     parameters: dict[str, torch.Tensor]
     frozen: dict[str, torch.Tensor]
     buffers: dict[str, torch.Tensor]
-    metric_names: list[str]
+    metric_names: list[str] = field(default_factory=list)
+    graph: torch.fx.GraphModule = field(init=False)
 
 
 def trace(
-    module: torch.nn.Module, loss: Loss, batch: Sequence[torch.Tensor], lowered: Sequence[str]
+    module: torch.nn.Module,
+    objective: Objective,
+    batch: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+    lowered: Sequence[str],
 ) -> Traced:
-    """Trace one step on an example batch: the model is given `batch[0]`, the loss the output and the rest.
+    """Trace one step on a batch of these shapes and dtypes.
 
-    `lowered` names the ATen operators that must not be decomposed. Raises CaptureError.
+    `lowered` names the ATen operators that must not be decomposed. The module may be on the meta device or made under
+    a FakeTensorMode. Raises CaptureError.
     """
-    parameters = {n: p.detach().clone() for n, p in module.named_parameters() if p.requires_grad}
-    frozen = {n: p.detach().clone() for n, p in module.named_parameters() if not p.requires_grad}
-    buffers = {n: b.detach().clone() for n, b in module.named_buffers()}
-    if not parameters:
+    traced = Traced(
+        {n: p for n, p in module.named_parameters() if p.requires_grad},
+        {n: p for n, p in module.named_parameters() if not p.requires_grad},
+        dict(module.named_buffers()),
+    )
+    if not traced.parameters:
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
-    metric_names: list[str] = []
+    names = [*traced.parameters, *traced.frozen, *traced.buffers]
+    phases = _Phases()
 
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
-        names = [*parameters, *frozen, *buffers]
         given = dict(zip(names, tensors[: len(names)], strict=True))
-        trained = [given[name].requires_grad_() for name in parameters]
+        trained = [given[name].requires_grad_() for name in traced.parameters]
         # NOTE: clones, so that in-place writes to buffers (running statistics) become values that we can return.
-        state = {**given, **{name: given[name].clone() for name in buffers}}
-        x, *targets = tensors[len(names) :]
-        value, metrics = _split(loss(functional_call(module, state, (x,)), *targets))
-        metric_names[:] = list(metrics)
-        gradients = torch.autograd.grad(value, trained, allow_unused=True)
+        state = {**given, **{name: given[name].clone() for name in traced.buffers}}
+        inputs = dict(zip(batch, tensors[len(names) :], strict=True))
+        forward = lambda *args, **kwargs: functional_call(module, state, args, kwargs)  # noqa: E731
+        value, metrics = _split(objective(forward, inputs))
+        traced.metric_names[:] = list(metrics)
+        with phases.gradient():
+            gradients = torch.autograd.grad(value, trained, allow_unused=True)
         return [
             value.detach(),
             *gradients,
-            *(state[name].detach() for name in buffers),
+            *(state[name].detach() for name in traced.buffers),
             *(m.detach() for m in metrics.values()),
         ]
 
-    tensors = [*parameters.values(), *frozen.values(), *buffers.values(), *batch]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        state = {**traced.parameters, **traced.frozen, **traced.buffers}
+        shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
+        tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
     decompositions = {op: rule for op, rule in decomposition_table.items() if str(op) not in lowered}
-    with _capture_settings(), _module_paths(module):
-        first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
+    with _capture_settings(), phases.module_paths(module):
+        try:
+            first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
+        except DataDependentOutputException as error:
+            raise Unsupported(
+                f"{error.func} makes the program depend on values of a tensor",
+                "a program is one graph for all batches: replace the Python branch by torch.where",
+                phases.where(),
+            ) from error
         plain = functionalize(torch.fx.Interpreter(first).run, remove="mutations")
-        graph = make_fx(
+        traced.graph = make_fx(
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
         )(tensors)
-    return Traced(graph, parameters, frozen, buffers, metric_names)
+    return traced
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -100,35 +165,58 @@ def _capture_settings() -> Iterator[None]:
     with (
         warnings.catch_warnings(action="ignore"),
         enable_python_dispatcher(),
-        sdpa_kernel(SDPBackend.MATH),
+        AttentionMode(),
         torch.backends.mkldnn.flags(enabled=False),
         torch.fx.traceback.preserve_node_meta(),
     ):
         yield
 
 
-@contextlib.contextmanager
-def _module_paths(module: torch.nn.Module) -> Iterator[None]:
-    """Annotate every node of the forward pass with the path of the module that made it."""
-    open_annotations: list[Any] = []
+class _Phases:
+    """Annotates the nodes of the forward pass with the path of their module, and knows when the backward pass runs."""
 
-    def enter(path: str) -> Callable[..., None]:
+    def __init__(self) -> None:
+        self._open: list[tuple[str, Any]] = []
+        self._backward = False
+
+    def where(self) -> str:
+        return f"module {self._open[-1][0]}" if self._open else "loss or gradient"
+
+    @contextlib.contextmanager
+    def gradient(self) -> Iterator[None]:
+        self._backward = True
+        with torch.fx.traceback.annotate({"backward": True}):
+            yield
+
+    @contextlib.contextmanager
+    def module_paths(self, module: torch.nn.Module) -> Iterator[None]:
+        handles = []
+        for path, child in module.named_modules():
+            handles.append(child.register_forward_pre_hook(self._enter(path or type(module).__name__)))
+            handles.append(child.register_forward_hook(self._leave, always_call=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _enter(self, path: str) -> Callable[..., None]:
         def hook(*_: Any) -> None:
+            # SAFETY: layers that run again for the backward pass would draw other dropout masks there, and the
+            # gradients would be wrong without a sign of it.
+            if self._backward:
+                raise Unsupported(
+                    "it runs a second time in the backward pass (activation checkpointing)",
+                    "switch checkpointing off for the capture: whoever runs the program decides what to keep",
+                    f"module {path}",
+                )
             annotation = torch.fx.traceback.annotate({"module": path})
             annotation.__enter__()
-            open_annotations.append(annotation)
+            self._open.append((path, annotation))
 
         return hook
 
-    def leave(*_: Any) -> None:
-        open_annotations.pop().__exit__(None, None, None)
-
-    handles = []
-    for path, child in module.named_modules():
-        handles.append(child.register_forward_pre_hook(enter(path or type(module).__name__)))
-        handles.append(child.register_forward_hook(leave, always_call=True))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    def _leave(self, *_: Any) -> None:
+        # NOTE: the forward hook is called even where the module's pre-hook raised, and then there is nothing to close.
+        if self._open:
+            self._open.pop()[1].__exit__(None, None, None)

@@ -59,7 +59,7 @@ def cnn() -> nn.Module:
 def seeded(module: nn.Module) -> nn.Module:
     """The module with weights that do not depend on torch's generator."""
     values = seeded_parameters(module, 5)
-    module.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()}, strict=False)
+    module.load_state_dict({name: torch.from_numpy(value()) for name, value in values.items()}, strict=False)
     return module
 
 

@@ -19,9 +19,9 @@ def b() -> Builder:
 
 
 def names(b: Builder) -> list[str]:
-    program = b.finish().program
-    validate(program)
-    return [node.name for node in program.nodes]
+    skeleton = b.finish().skeleton
+    validate(skeleton)
+    return [node.name for node in skeleton.nodes]
 
 
 def slot_plus(b: Builder, value: Ref) -> None:
@@ -41,7 +41,7 @@ def test_dead_nodes_and_unread_constants_are_left_out(b: Builder) -> None:
     x = b.constant("x", X)
     b.op("log", x)
     slot_plus(b, b.op("exp", x))
-    built = b.finish()
+    built = b.finish().build()
     assert [node.name for node in built.program.nodes] == ["exp", "add"]
     assert built.labels.constants == ["x"]
 
@@ -84,7 +84,7 @@ def test_an_unchanged_slot_is_copied_by_a_node(b: Builder) -> None:
 def test_a_slot_may_become_another_slot(b: Builder) -> None:
     old, older = b.slot("old", X), b.slot("older", X + 1)
     b.update(older, old)
-    built = b.finish()
+    built = b.finish().build()
     assert [node.name for node in built.program.nodes] == ["reshape"]
     assert built.program.slots[0] == built.program.slots[1]
 
@@ -98,7 +98,7 @@ def test_an_update_must_have_the_slots_type(b: Builder) -> None:
 def test_metrics_keep_their_nodes_alive(b: Builder) -> None:
     x = b.constant("x", X)
     b.metric("loss", b.op("sum", x, dims=(0, 1), keepdim=0))
-    built = b.finish()
+    built = b.finish().build()
     assert built.labels.metrics["loss"].node == 0
 
 
@@ -106,5 +106,5 @@ def test_later_writes_to_an_array_do_not_reach_the_program(b: Builder) -> None:
     mine = X.copy()
     slot_plus(b, b.constant("x", mine))
     mine[:] = 0
-    built = b.finish()
+    built = b.finish().build()
     np.testing.assert_array_equal(built.constants[0], X)

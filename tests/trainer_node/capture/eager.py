@@ -1,0 +1,102 @@
+"""Eager PyTorch beside a captured program: losses step by step, gradients of the first step against FP64."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import repops
+import torch
+from torch import nn
+
+from referee_py.execute import Metrics, Run
+from trainer_node.capture import Built
+
+CPU = repops.backend("cpu")
+Data = Mapping[str, np.ndarray[Any, Any]]
+Objective = Callable[[nn.Module, dict[str, torch.Tensor]], torch.Tensor]
+EagerOptimizer = Callable[[Any], torch.optim.Optimizer]
+
+
+def own_loss(module: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Of a model that computes its loss itself."""
+    return module(**batch).loss
+
+
+def of(loss: Callable[..., torch.Tensor]) -> Objective:
+    """The first array is the input, the others go to the loss."""
+
+    def objective(module: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        x, *rest = batch.values()
+        return loss(module(x), *rest)
+
+    return objective
+
+
+def batches(data: Data, order: Any) -> Iterator[dict[str, torch.Tensor]]:
+    for rows in order:
+        yield {name: torch.from_numpy(array[rows]) for name, array in data.items()}
+
+
+def run_program(built: Built, steps: int) -> tuple[list[float], dict[str, np.ndarray[Any, Any]]]:
+    """The loss of every step, and the slots after the last."""
+    metrics = Metrics(built.labels.metrics)
+    run = Run(built.program, built.constants, built.initial, steps, (1,), CPU, hook=metrics)
+    losses: list[float] = []
+    state = run.advance(run.initial(), steps, lambda *_: losses.append(float(metrics.latest["loss"])))
+    return losses, dict(zip(built.labels.slots, state.arrays, strict=True))
+
+
+def first_metrics(built: Built) -> dict[str, np.ndarray[Any, Any]]:
+    """All metrics of the first step."""
+    metrics = Metrics(built.labels.metrics)
+    run = Run(built.program, built.constants, built.initial, 1, (1,), CPU, hook=metrics)
+    run.advance(run.initial(), 1)
+    return metrics.latest
+
+
+def run_eager(
+    module: nn.Module, objective: Objective, optimizer: torch.optim.Optimizer, data: Data, order: Any
+) -> list[float]:
+    losses = []
+    for batch in batches(data, order):
+        optimizer.zero_grad()
+        value = objective(module, batch)
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    return losses
+
+
+def gradients_f64(
+    module: nn.Module, objective: Objective, data: Data, order: Any
+) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
+    """Loss and gradients of the first step, in FP64."""
+    double = copy.deepcopy(module).double()
+    batch = {
+        name: value.double() if value.is_floating_point() else value
+        for name, value in next(batches(data, order)).items()
+    }
+    with torch.backends.mkldnn.flags(enabled=False):
+        value = objective(double, batch)
+        value.backward()
+    found = {n: p.grad.numpy() for n, p in double.named_parameters() if p.grad is not None}
+    return value.item(), found
+
+
+def check_gradients(built: Built, module: nn.Module, objective: Objective, data: Data, order: Any) -> None:
+    """Loss and gradients of the first step agree with FP64: 1e-5 of the gradient's largest entry, or of all entries'.
+
+    NOTE: a gradient that is zero in exact arithmetic (of a key's bias, say) is rounding noise of the others; so the
+    scale of a gradient is at least a thousandth of the largest of all.
+    """
+    value, expected = gradients_f64(module, objective, data, order)
+    metrics = first_metrics(built)
+    np.testing.assert_allclose(metrics["loss"], value, rtol=1e-5)
+    largest = max(np.abs(gradient).max() for gradient in expected.values())
+    for name, gradient in expected.items():
+        scale = max(np.abs(gradient).max(), 1e-3 * largest)
+        error = np.abs(metrics[f"gradient.{name}"] - gradient).max()
+        assert error <= 1e-5 * scale, f"gradient of {name} is off by {error / scale:.1e} of its scale"

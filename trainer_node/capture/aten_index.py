@@ -1,0 +1,207 @@
+"""Lowering rules: ranges, embeddings, indexing and its gradients.
+
+The operator set takes and adds rows of the first dimension. An index by several tensors is brought to that form: the
+indexed dimensions become one, in front, and the tensors one row number.
+"""
+# ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from repops.opset import BOOL, F32, I64
+
+from .builder import Ref
+from .errors import Unsupported
+from .lowering import Context, lowers
+
+
+@lowers("aten.arange.default")
+def arange(c: Context, end: float, **_: Any) -> Ref:
+    return arange_step(c, 0, end)
+
+
+@lowers("aten.arange.start")
+def arange_start(c: Context, start: float, end: float, **_: Any) -> Ref:
+    return arange_step(c, start, end)
+
+
+@lowers("aten.arange.start_step")
+def arange_step(c: Context, start: float, end: float, step: float = 1, **_: Any) -> Ref:
+    """Counted in integers and scaled in the result's dtype, as PyTorch does."""
+    dtype = c.out.dtype
+    values = c.tensor(c.b.op("arange", n=c.out.shape[0]), dtype)
+    if step != 1:
+        values = c.b.op("mul", values, c.b.full(step, dtype))
+    return c.b.op("add", values, c.b.full(start, dtype)) if start else values
+
+
+@lowers("prims.iota.default")
+def iota(c: Context, n: int, *, start: int, step: int, **_: Any) -> Ref:
+    return arange_step(c, start, start + n * step, step)
+
+
+# -------------------------------------------------------------------------------------------------- embeddings
+
+
+def _check(c: Context, index: Ref, size: int, lowest: int, what: str) -> None:
+    """NOTE: a row that does not exist reads as zeros where PyTorch raises, so what is known is checked here."""
+    bounds = c.known.bounds(index)
+    if bounds is not None and not lowest <= bounds[0] <= bounds[1] < size:
+        raise Unsupported(
+            f"indices from {bounds[0]} to {bounds[1]} into {what} of {size}", "correct the data"
+        )
+
+
+@lowers("aten.embedding.default")
+def embedding(c: Context, weight: Ref, index: Ref, padding_idx: int = -1, *_: Any) -> Ref:
+    _check(c, index, weight.shape[0], 0, "an embedding")
+    return c.b.op("take", weight, index)
+
+
+@lowers("aten.embedding_dense_backward.default")
+def embedding_dense_backward(
+    c: Context, grad: Ref, index: Ref, rows: int, padding_idx: int, scale: bool
+) -> Ref:
+    """The row `padding_idx` gets no gradient: -1 names no row."""
+    if scale:
+        raise Unsupported("an embedding with scale_grad_by_freq", "leave it at its default")
+    if padding_idx >= 0:
+        padding = c.b.op("eq", index, c.b.full(padding_idx, I64))
+        index = c.b.op("where", padding, c.b.full(-1, I64), index)
+    return c.b.op("scatter_add", c.b.full(0.0, F32, (rows, grad.shape[-1])), index, grad)
+
+
+# ------------------------------------------------------------------------------------- indexing by tensors
+
+
+class _Places:
+    """Dimensions [first, last) of a shape, indexed by tensors that broadcast; `rows` is one number for them all."""
+
+    def __init__(self, c: Context, shape: Sequence[int], indices: Sequence[Ref | None]) -> None:
+        used = [d for d, index in enumerate(indices) if index is not None]
+        self.first, self.last = used[0], used[-1] + 1
+        if len(used) != self.last - self.first or any(i is not None and i.dtype == BOOL for i in indices):
+            raise Unsupported(
+                "indexing by a mask, or by tensors with a slice between them",
+                "use torch.where for a mask; index neighbouring dimensions",
+            )
+        self.c, self.shape = c, tuple(shape)
+        self.sizes = self.shape[self.first : self.last]
+        self.rest = (*self.shape[: self.first], *self.shape[self.last :])
+        rank = len(self.shape)
+        self._front = [*range(self.first, self.last), *range(self.first), *range(self.last, rank)]
+        rows: Ref | None = None
+        for size, index in zip(self.sizes, indices[self.first : self.last], strict=True):
+            assert index is not None
+            place = self._positive(index, size)
+            if rows is not None:
+                place = c.b.op("add", c.b.op("mul", rows, c.b.full(size, I64)), place)
+            rows = place
+        assert rows is not None
+        self.rows = rows
+
+    def _positive(self, index: Ref, size: int) -> Ref:
+        """A negative index counts from the end."""
+        index = self.c.tensor(index, I64)
+        _check(self.c, index, size, -size, "a dimension")
+        bounds = self.c.known.bounds(index)
+        if bounds is not None and bounds[0] >= 0:
+            return index
+        negative = self.c.b.op("lt", index, self.c.b.full(0, I64))
+        return self.c.b.op("where", negative, self.c.b.op("add", index, self.c.b.full(size, I64)), index)
+
+    def in_front(self, x: Ref) -> Ref:
+        """x with the indexed dimensions as one, the first."""
+        moved = self.c.b.op("permute", x, dims=tuple(self._front))
+        return self.c.b.op("reshape", moved, shape=(math.prod(self.sizes), *self.rest))
+
+    def back(self, x: Ref) -> Ref:
+        """The inverse of `in_front`."""
+        moved = self.c.b.op("reshape", x, shape=(*self.sizes, *self.rest))
+        order = tuple(self._front.index(d) for d in range(len(self.shape)))
+        return self.c.b.op("permute", moved, dims=order)
+
+    def taken(self, rank: int) -> tuple[int, ...]:
+        """The dims that bring a result [*rows.shape, *rest] into PyTorch's order, where the rows' come at `first`."""
+        r = self.rows.rank
+        return (*range(r, r + self.first), *range(r), *range(r + self.first, rank))
+
+
+@lowers("aten.index.Tensor")
+def index_(c: Context, x: Ref, indices: Sequence[Ref | None]) -> Ref:
+    places = _Places(c, x.shape, indices)
+    rows = places.in_front(x)
+    known = c.known.value(places.rows)
+    if known is not None and np.array_equal(known.reshape(-1), np.arange(rows.shape[0])):
+        found = c.b.op(
+            "reshape", rows, shape=(*places.rows.shape, *rows.shape[1:])
+        )  # every row, in its order
+    else:
+        found = c.b.op("take", rows, places.rows)
+    return c.b.op("permute", found, dims=places.taken(found.rank))
+
+
+@lowers("aten.index_put.default", "aten._unsafe_index_put.default")
+def index_put(
+    c: Context, x: Ref, indices: Sequence[Ref | None], values: Ref, accumulate: bool = False, *_: Any
+) -> Ref:
+    if not accumulate or x.dtype != F32:
+        raise Unsupported("assignment to an index", "use torch.where, or index_put with accumulate=True")
+    places = _Places(c, x.shape, indices)
+    base = places.in_front(x)
+    order = places.taken(places.rows.rank + base.rank - 1)
+    shape = (*places.rows.shape, *base.shape[1:])
+    values = c.b.op("expand", values, shape=tuple(shape[d] for d in order))
+    source = c.b.op("permute", values, dims=tuple(order.index(d) for d in range(len(order))))
+    return places.back(c.b.op("scatter_add", base, places.rows, source))
+
+
+@lowers("aten.index_select.default")
+def index_select(c: Context, x: Ref, dim: int, index: Ref) -> Ref:
+    return index_(c, x, [*[None] * (dim % x.rank), index])
+
+
+@lowers("aten.index_add.default")
+def index_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref, *, alpha: float = 1) -> Ref:
+    if alpha != 1:
+        source = c.b.op("mul", source, c.b.full(alpha))
+    return index_put(c, x, [*[None] * (dim % x.rank), index], source, True)
+
+
+@lowers("aten.flip.default", "prims.rev.default")
+def flip(c: Context, x: Ref, dims: Sequence[int]) -> Ref:
+    for dim in dims:
+        last = c.b.full(x.shape[dim] - 1, I64)
+        backwards = c.b.op("sub", last, c.b.op("arange", n=x.shape[dim]))
+        x = index_(c, x, [*[None] * (dim % x.rank), backwards])
+    return x
+
+
+# ----------------------------------------------------------------------------------------- one index an element
+
+
+def _everywhere(c: Context, shape: Sequence[int], dim: int, index: Ref) -> list[Ref | None]:
+    """Index tensors for every dimension: `index` along `dim`, its own place along the others."""
+    tensors: list[Ref | None] = []
+    for d in range(len(shape)):
+        own = c.b.op("arange", n=index.shape[d])
+        aligned = tuple(index.shape[d] if k == d else 1 for k in range(index.rank))
+        tensors.append(index if d == dim else c.b.op("reshape", own, shape=aligned))
+    return tensors
+
+
+@lowers("aten.gather.default")
+def gather(c: Context, x: Ref, dim: int, index: Ref, **_: Any) -> Ref:
+    return index_(c, x, _everywhere(c, x.shape, dim % x.rank, index)) if x.rank else x
+
+
+@lowers("aten.scatter_add.default")
+def scatter_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
+    if source.shape != index.shape:
+        for d, size in enumerate(index.shape):
+            source = c.b.op("slice", source, dim=d, start=0, stop=size, step=1)
+    return index_put(c, x, _everywhere(c, x.shape, dim % x.rank, index), source, True)

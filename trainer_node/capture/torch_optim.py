@@ -1,0 +1,99 @@
+"""PyTorch's optimizers and schedulers as ours: options are read, never the optimizer's code."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from .errors import CaptureError
+from .optimizers import SGD, Adam, Groups, LearningRate, Optimizer, Parameter
+
+_NEVER = {"amsgrad": False, "maximize": False, "differentiable": False}  # options that must have this value
+_SPEED = {"foreach", "fused", "capturable", "params", "param_names", "initial_lr"}  # these change no number
+
+
+def convert(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int | None) -> Optimizer:
+    """See `Optimizer.of`."""
+    rule = _RULES.get(type(optimizer))
+    if rule is None:
+        known = ", ".join(kind.__name__ for kind in _RULES)
+        raise CaptureError(f"{type(optimizer).__name__} has no counterpart; use one of torch.optim's {known}")
+    if optimizer.state:
+        raise CaptureError("the optimizer has stepped already; a run starts with a new one")
+    rates: list[LearningRate] = [float(group["lr"]) for group in optimizer.param_groups]
+    if scheduler is not None:
+        if steps is None:
+            raise CaptureError(
+                "a scheduler needs the number of steps: Optimizer.of(optimizer, scheduler, steps)"
+            )
+        rates = list(_schedule(optimizer, scheduler, steps))
+    groups = [
+        (rule(group, rate), _members(group))
+        for group, rate in zip(optimizer.param_groups, rates, strict=True)
+    ]
+    return Groups(groups)
+
+
+def _members(group: Mapping[str, Any]) -> Callable[[Parameter], bool]:
+    members = {id(tensor): tensor for tensor in group["params"]}
+    return lambda p: id(p.origin) in members
+
+
+def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> list[list[float]]:
+    """The rates of every group at every step. Scheduler and optimizer are as before afterwards."""
+    if getattr(scheduler, "optimizer", None) is not optimizer:
+        raise CaptureError("the scheduler belongs to another optimizer")
+    before = copy.deepcopy(scheduler.state_dict()), [group["lr"] for group in optimizer.param_groups]
+    tables: list[list[float]] = [[] for _ in optimizer.param_groups]
+    with warnings.catch_warnings(action="ignore"):  # it steps without its optimizer
+        for _ in range(steps):
+            for table, group in zip(tables, optimizer.param_groups, strict=True):
+                table.append(float(group["lr"]))
+            try:
+                scheduler.step()
+            except TypeError as error:
+                raise CaptureError(
+                    f"{type(scheduler).__name__} needs more than the step number, which a committed table cannot have"
+                ) from error
+    scheduler.load_state_dict(before[0])
+    for group, rate in zip(optimizer.param_groups, before[1], strict=True):
+        group["lr"] = rate
+    return tables
+
+
+def _options(kind: str, group: Mapping[str, Any], *used: str) -> dict[str, Any]:
+    """The options that a rule reads. Raises CaptureError for one that it would have to ignore."""
+    for name, value in group.items():
+        if name in _NEVER and value != _NEVER[name]:
+            raise CaptureError(f"{kind} with {name}={value} has no counterpart; use {name}={_NEVER[name]}")
+        if name not in {*_NEVER, *_SPEED, *used, "lr"}:
+            raise CaptureError(
+                f"{kind} has the option {name}, which is not known here; use another optimizer"
+            )
+    return {name: group[name] for name in used}
+
+
+def _sgd(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    return SGD(rate, **_options("SGD", group, "momentum", "weight_decay", "nesterov", "dampening"))
+
+
+def _adam(group: Mapping[str, Any], rate: LearningRate) -> Optimizer:
+    options = _options("Adam", group, "betas", "eps", "weight_decay", "decoupled_weight_decay")
+    return Adam(
+        rate,
+        (float(options["betas"][0]), float(options["betas"][1])),
+        options["eps"],
+        options["weight_decay"],
+        options["decoupled_weight_decay"],
+    )
+
+
+_RULES: dict[type, Callable[[Mapping[str, Any], LearningRate], Optimizer]] = {
+    torch.optim.SGD: _sgd,
+    torch.optim.Adam: _adam,
+    torch.optim.AdamW: _adam,
+}
