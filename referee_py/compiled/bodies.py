@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from repops.expression import Expression, Recorder, Symbol
-from repops.opset import Shape
+from repops.opset import Shape, Spec
 from repops.phases import NotFusibleError
 
 from .graph import REDUCTIONS, VIEWS, Graph, Node
@@ -72,7 +72,7 @@ class Bodies:
         self.bodies: list[Body] = []
         for unit in groups.units.values():
             writes = tuple(v for node in unit.nodes for v in node.outputs if v in self.stored)
-            if unit.fused and self._is_worth_fusing(unit):
+            if unit.fused:
                 if writes:
                     self.bodies.append(self._fused(unit, writes))
             else:
@@ -150,10 +150,6 @@ class Bodies:
         return True
 
     # ------------------------------------------------------------------------------------------------ bodies
-
-    def _is_worth_fusing(self, unit: Unit) -> bool:
-        """A reduction by itself has a kernel that is better at it."""
-        return len(unit.nodes) > 1 or unit.nodes[0].op not in REDUCTIONS
 
     def _fused(self, unit: Unit, writes: tuple[int, ...]) -> Body:
         try:
@@ -267,15 +263,15 @@ class _Fusion:
             if domain is not None and (self._unit.row is None or domain[-1] == self._unit.row):
                 self._domain = domain
 
-    def _inputs(self) -> dict[tuple[int, tuple[int, ...]], tuple[tuple[int, Shape], View, Shape]]:
+    def _inputs(self) -> dict[tuple[int, tuple[int, ...]], tuple[Spec, View, Shape]]:
         """(spec, view, strides) of each distinct operand in memory. One that lies badly is read from a copy."""
-        result = {}
+        result: dict[tuple[int, tuple[int, ...]], tuple[Spec, View, Shape]] = {}
         for value, node in self._outside():
             view, strides = self._lies(value, node)
             key = self._key(view, strides)
             shape = tuple(1 if s == 0 else d for d, s in zip(self._domain, strides, strict=True))
             result[key] = ((self._graph.specs[view.base][0], shape), view, strides)
-        return result  # type: ignore[return-value]
+        return result
 
     @staticmethod
     def _key(view: View, strides: Shape) -> tuple[int, tuple[int, ...]]:

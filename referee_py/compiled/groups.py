@@ -53,6 +53,9 @@ class Groups:
             if node.number in apart or not (graph.is_fusible(node) and self._join(node)):
                 self._alone(node, apart)
         self._join_siblings()
+        for unit in self.units.values():
+            if len(unit.nodes) == 1 and unit.nodes[0].op in REDUCTIONS:
+                unit.domain = None  # its own kernel is better at it
 
     # ------------------------------------------------------------------------------------------------ joining
 
@@ -246,7 +249,7 @@ def is_scalar(graph: Graph, node: Node) -> bool:
 
 
 def _aligned(graph: Graph, value: int, shape: Shape, unit: Unit, item: bool) -> bool:
-    """Whether a value of a unit, broadcast to this shape, is at each place the unit's own element, or its row's item."""
+    """Whether a value of a unit, broadcast to this shape, is at each place the unit's own element or row's item."""
     own, elements = graph.shape(value), math.prod(unit.domain or ())
     if not item:
         return own == shape and math.prod(shape) == elements

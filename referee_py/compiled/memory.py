@@ -1,4 +1,4 @@
-"""A place in one block of memory for every value of a step, so that values which live at the same time do not overlap."""
+"""A place in one block of memory for every value of a step. Values that live at the same time do not overlap."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The order of a step's tasks, and which of them write a slot where it lies.
 
 Any order that respects what tasks read gives the same bits. This one follows the program, except that a slot's update
-runs as soon as everything it needs is there and nobody needs the old value any more: its gradient's memory is free then.
+runs as soon as everything it needs is there and nobody needs the old value: its gradient's memory is free then.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def _tasks(bodies: Bodies) -> tuple[list[Task], Bodies]:
             continue
         made.add(value)
         node = graph.maker[value]
-        task = _copy(value, bodies) if node.op in VIEWS else _plain(node.op, (), value, graph, node.attrs)
+        task = _copy(value, bodies) if node.op in VIEWS else _plain(node.op, value, node.attrs)
         task.position = (
             min([position, *(t.position for t in tasks if value in [v.base for v in t.reads])]) - 0.5
         )
@@ -88,8 +88,8 @@ def _task(body: Body, bodies: Bodies) -> Task:
     return Task(node.op, position, reads, node.outputs, bind)
 
 
-def _plain(op: str, reads: Sequence[View], value: int, graph: Graph, attrs: dict[str, object]) -> Task:
-    return Task(op, 0.0, list(reads), (value,), lambda addresses: cpu.bind(op, [], attrs, addresses))
+def _plain(op: str, value: int, attrs: dict[str, object]) -> Task:
+    return Task(op, 0.0, [], (value,), lambda addresses: cpu.bind(op, [], attrs, addresses))
 
 
 def _copy(value: int, bodies: Bodies) -> Task:

@@ -3,10 +3,12 @@
 values       arrays that are hashed at most once; the state between steps
 plan         operators ready to call, and when each value is used last
 interpreter  one step, node by node; the seams for whoever watches or cheats
+fast         the executor of honest runs: compiled steps, committed ones by the interpreter
 hooks        metrics, and the tensors of single nodes
 run          intervals, snapshots, claims
 """
 
+from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, Site, StepTrace
 from .plan import Plan
@@ -19,6 +21,7 @@ __all__ = [
     "Chain",
     "Claim",
     "Executor",
+    "FastExecutor",
     "Interpreter",
     "Interval",
     "Metrics",

@@ -12,15 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from repops import cpu
+
 from ..commit import Tag, Tree
 from ..commit.tensor import Array
 from ..errors import InvalidInput
 from ..program import Program, TensorType, Terms
+from .fast import FastExecutor
 from .hooks import Capture, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
 from .values import State, Value
 
 OnStep = Callable[[State, StepTrace | None], None]
+"""Told each step. NOTE: the state's memory is the next state's when it returns; whoever keeps it keeps a `copy()`."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,20 @@ def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
     return [min(step, end) for step in range(start + stride, end + stride, stride)]
 
 
+def executor_for(
+    program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
+) -> Executor:
+    """The fastest honest executor: compiled steps on the CPU, node by node for a hook or another backend."""
+    if hook is None and backend.execute is cpu.execute:
+        return FastExecutor(program, constants, backend)
+    return Interpreter(program, constants, backend, hook)
+
+
 class Run:
     """One party's execution of a job. All tensors are checked against the program before anything runs.
 
-    `executor` is the seam for other ways to compute a step; the default is the honest interpreter over `backend`.
+    `executor` is the seam for other ways to compute a step; the default is the fastest honest one. A `hook` sees every
+    node, so it makes every step run node by node; for metrics alone give an executor of your own.
     """
 
     def __init__(
@@ -83,7 +97,7 @@ class Run:
         program.check_tensors(constants, initial)
         self.program = program
         self.terms = Terms.of(program, steps, strides)
-        self.executor = executor or Interpreter(program, constants, backend, hook)
+        self.executor = executor or executor_for(program, constants, backend, hook)
         self._constants = constants
         self._backend = backend
         described = zip(initial, program.initial, strict=True)
@@ -105,7 +119,10 @@ class Run:
     def advance(self, state: State, step: int, on_step: OnStep | None = None) -> State:
         """The state after `step`, nothing committed."""
         self._check_reach(state, step)
+        given = state
         while state.step < step:
+            if state is not given:
+                state.offer()
             state = self._step(state, False, on_step)[0]
         return state
 
@@ -142,7 +159,10 @@ class Run:
             )
         checkpoints, committed, wanted = list(done), set(at), set(snapshots)
         kept = {state.step: state} if state.step in wanted else {}
+        given = state
         while state.step < end:
+            if state is not given and state.step not in kept:
+                state.offer()
             state, trace = self._step(state, state.step + 1 in committed, on_step)
             if trace is not None:
                 checkpoints.append(trace.root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
@@ -25,20 +24,50 @@ class Value:
         return self._hash
 
 
-@dataclass(frozen=True, slots=True)
 class State:
-    """The slots after `step` steps; step 0 is the initial state."""
+    """The slots after `step` steps; step 0 is the initial state.
 
-    step: int
-    values: tuple[Value, ...]
+    A state is never changed under its holder. Who computes step after step can do so in one memory all the same: the
+    holder who is done with a state says so with `offer`, and an executor that takes the memory then empties it.
+    """
+
+    __slots__ = ("__weakref__", "_offered", "_values", "step")
+
+    def __init__(self, step: int, values: Iterable[Value]) -> None:
+        self.step = step
+        self._values: tuple[Value, ...] | None = tuple(values)
+        self._offered = False
 
     @classmethod
     def of(cls, step: int, arrays: Iterable[Array]) -> State:
-        return cls(step, tuple(Value(array) for array in arrays))
+        return cls(step, (Value(array) for array in arrays))
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Raises InvalidInput if the state was offered, and its memory is a later state's by now."""
+        if self._values is None:
+            raise InvalidInput(
+                f"the state after step {self.step} was offered and is gone; keep a copy() of what is needed later"
+            )
+        return self._values
 
     @property
     def arrays(self) -> list[Array]:
         return [value.array for value in self.values]
+
+    def offer(self) -> None:
+        """Nobody will look at this state again."""
+        self._offered = True
+
+    def take(self) -> bool:
+        """Empty it, for whoever owns the memory; False if its holder has not offered it."""
+        if self._offered:
+            self._values = None
+        return self._offered
+
+    def copy(self) -> State:
+        """The same in memory of its own."""
+        return State.of(self.step, (array.copy() for array in self.arrays))
 
     def slot_hashes(self) -> list[bytes]:
         return [value.hash() for value in self.values]
