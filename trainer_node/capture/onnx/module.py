@@ -1,0 +1,176 @@
+"""An ONNX graph as a module: its rules are run in order, so eager PyTorch and the capture see ordinary operators.
+
+f32 tensors of the file with at least one dimension are parameters, under the names of the file; running statistics
+that the graph gives anew in training mode are buffers, written in place; everything else is known before tracing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+import torch.fx.traceback
+
+from ..errors import CaptureError, Unsupported
+from .model import Graph, Node, read
+from .operators import OPERATORS
+from .values import Call, Given, Known, check_size, untraced
+
+MAX_FOLDED_INPUT = 1 << 20
+"""Elements of an operand of an operator that is computed before tracing. Larger ones are traced as constants."""
+
+
+def load(path: Path, *, output: str | None = None, freeze: Sequence[str] = ()) -> OnnxModule:
+    """The module of an ONNX file. Errors as `read`.
+
+    `output` names what the module gives; the first output of the file if not given. Tensors whose name matches a
+    pattern of `freeze` (as `encoder.*`) are not trained.
+    """
+    return OnnxModule(read(path, OPERATORS.__contains__), output=output, freeze=freeze)
+
+
+class OnnxModule(torch.nn.Module):
+    """Takes the graph's inputs in order, and gives one output. Raises CaptureError, Unsupported."""
+
+    def __init__(self, graph: Graph, *, output: str | None = None, freeze: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.inputs = graph.inputs
+        self.output = output or graph.outputs[0]
+        if self.output not in graph.outputs:
+            raise CaptureError(
+                f"the model has no output {self.output[:80]!r}; it has {', '.join(graph.outputs[:20])}"
+            )
+        self._opset = graph.opset
+        self._statistics = _statistics(graph)
+        self._nodes = _needed(graph, self.output)
+        self._known: dict[str, Known] = {}
+        self._places: dict[str, tuple[torch.nn.Module, str]] = {}
+        read_names = {name for node in self._nodes for name in node.inputs} | {self.output}
+        for name, tensor in graph.tensors.items():
+            if name not in read_names:
+                continue
+            if tensor.dtype != torch.float32 or not tensor.ndim:
+                self._known[name] = Known(tensor)
+                continue
+            trained = name not in self._statistics and not any(fnmatch.fnmatchcase(name, p) for p in freeze)
+            self._places[name] = _register(
+                self, name, tensor, buffer=name in self._statistics, trained=trained
+            )
+        self._last = _last_uses(self._nodes, self.output)
+
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        if len(given) != len(self.inputs):
+            raise CaptureError(f"the model takes {', '.join(self.inputs)}; {len(given)} tensors were given")
+        values: dict[str, Given] = {"": None, **dict(zip(self.inputs, given, strict=True)), **self._known}
+        for name, (scope, leaf) in self._places.items():
+            values[name] = getattr(scope, leaf)
+        for number, node in enumerate(self._nodes):
+            results = self._run(node, [values[name] for name in node.inputs])
+            for name, result in zip(node.outputs, results, strict=False):
+                values[name] = result
+            for name in self._last[number]:
+                values.pop(name, None)
+        result = values[self.output]
+        if not isinstance(result, torch.Tensor):
+            raise CaptureError(f"output {self.output[:80]!r} does not depend on the inputs")
+        return result
+
+    def _run(self, node: Node, inputs: list[Given]) -> Sequence[Given]:
+        """The outputs of one node; those that its operator does not give are left out."""
+        operator = OPERATORS[node.op]
+        known = [value for value in inputs if isinstance(value, Known)]
+        folding = operator.folds and len(known) == sum(value is not None for value in inputs)
+        folding = folding and all(value.tensor.numel() <= MAX_FOLDED_INPUT for value in known)
+        if folding and operator.broadcasts and known:
+            shape = torch.broadcast_shapes(*(value.tensor.shape for value in known))
+            check_size(shape, node.where)
+        call = Call(node, self._opset, self.training, folding)
+        try:
+            with untraced() if folding else _annotated(node.where):
+                result = operator.rule(call, *inputs)
+        except (Unsupported, CaptureError):
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
+            shapes = [
+                list(v.tensor.shape if isinstance(v, Known) else v.shape) if v is not None else None
+                for v in inputs
+            ]
+            raise CaptureError(f"{node.where}: {node.op} of {shapes} fails: {str(error)[:300]}") from error
+        results = result if isinstance(result, tuple | list) else (result,)
+        if node.op == "BatchNormalization" and len(results) == 3:
+            self._update(node, results[1:])
+        return [Known(r) if folding and isinstance(r, torch.Tensor) else r for r in results]
+
+    def _update(self, node: Node, statistics: Sequence[torch.Tensor]) -> None:
+        """Running statistics are part of the state: written in place, as PyTorch's own layers do."""
+        for name, value in zip(node.inputs[3:5], statistics, strict=True):
+            if name in self._places:
+                scope, leaf = self._places[name]
+                with torch.no_grad():
+                    getattr(scope, leaf).copy_(value)
+
+
+def _statistics(graph: Graph) -> set[str]:
+    """The tensors that batch normalisation keeps: not trained, and in training mode not constant."""
+    return {name for node in graph.nodes if node.op == "BatchNormalization" for name in node.inputs[3:5]}
+
+
+def _needed(graph: Graph, output: str) -> tuple[Node, ...]:
+    """The nodes that the output depends on, in order."""
+    wanted = {output}
+    kept = []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs) - {""}:
+            wanted.update(node.inputs)
+            kept.append(node)
+    return tuple(reversed(kept))
+
+
+def _last_uses(nodes: Sequence[Node], output: str) -> list[list[str]]:
+    """For each node, the values that nobody reads after it."""
+    last = {name: number for number, node in enumerate(nodes) for name in (*node.outputs, *node.inputs)}
+    ends: list[list[str]] = [[] for _ in nodes]
+    for name, number in last.items():
+        if name and name != output:
+            ends[number].append(name)
+    return ends
+
+
+class _Scope(torch.nn.Module):
+    """A level of the names of parameters: `encoder.layer` holds `weight`."""
+
+
+def _register(
+    root: torch.nn.Module, name: str, tensor: torch.Tensor, *, buffer: bool, trained: bool
+) -> tuple[torch.nn.Module, str]:
+    """Make a parameter or buffer with (nearly) the file's name; gives where it is.
+
+    SAFETY: the name is a stranger's: it becomes plain words, none of which is an attribute that is there already.
+    """
+    words = [re.sub(r"[^A-Za-z0-9_]", "_", word) or "_" for word in re.split(r"[./]", name)[:16]]
+    *path, leaf = [word[:64] for word in words]
+    scope = root
+    for word in path:
+        while hasattr(scope, word) and word not in scope._modules:
+            word += "_"
+        if word not in scope._modules:
+            scope.add_module(word, _Scope())
+        scope = scope._modules[word]  # type: ignore[assignment]
+    while hasattr(scope, leaf):
+        leaf += "_"
+    if buffer:
+        scope.register_buffer(leaf, tensor.clone())
+    else:
+        scope.register_parameter(leaf, torch.nn.Parameter(tensor.clone(), requires_grad=trained))
+    return scope, leaf
+
+
+@contextlib.contextmanager
+def _annotated(where: str) -> Iterator[None]:
+    """Nodes that are traced from here on carry the ONNX node's name, where a tracer listens."""
+    with torch.fx.traceback.annotate({"module": where}):
+        yield

@@ -1,0 +1,11 @@
+"""Rules of ONNX operators in terms of PyTorch (https://onnx.ai/onnx/operators), one function an operator.
+
+math    element by element, comparisons, reductions
+shape   layout, indexing, tensors from nothing
+nn      products, convolutions, pooling, norms, activations
+"""
+
+from . import math, nn, shape
+from .registry import OPERATORS, Operator
+
+__all__ = ["OPERATORS", "Operator", "math", "nn", "shape"]

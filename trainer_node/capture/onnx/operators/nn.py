@@ -1,0 +1,262 @@
+"""Rules: products, convolutions, pooling, norms, activations.
+
+Letters: N images, C channels, D1... spatial dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as f
+
+from ..values import Call, Given
+from .registry import operator
+
+Tensor = torch.Tensor
+
+
+# ------------------------------------------------------------------------------------------------------- products
+
+
+@operator("MatMul")
+def matmul(c: Call, a: Given, b: Given) -> Tensor:
+    return torch.matmul(c.tensor(a), c.tensor(b))
+
+
+@operator("Gemm")
+def gemm(c: Call, a: Given, b: Given, bias: Given = None) -> Tensor:
+    """alpha A' B' + beta C."""
+    x, w = c.tensor(a), c.tensor(b)
+    x = x.t() if c.get("transA", 0) else x
+    alpha, beta = c.get("alpha", 1.0), c.get("beta", 1.0)
+    if c.get("transB", 0) and alpha == beta == 1 and (bias is None or c.tensor(bias).ndim == 1):
+        return f.linear(x, w, None if bias is None else c.tensor(bias))
+    product = torch.mm(x, w.t() if c.get("transB", 0) else w)
+    product = product if alpha == 1 else product * alpha
+    if bias is None:
+        return product
+    return product + (c.tensor(bias) if beta == 1 else c.tensor(bias) * beta)
+
+
+# ---------------------------------------------------------------------------------------- convolution and pooling
+
+
+def _pads(
+    c: Call, x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> list[int]:
+    """Padding before and after each spatial dimension: begins, then ends."""
+    mode = c.get("auto_pad", "NOTSET")
+    if mode in ("NOTSET", ""):
+        return list(c.ints("pads", (0,) * (2 * len(kernel))) or ())
+    if mode == "VALID":
+        return [0] * (2 * len(kernel))
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        raise c.unsupported(f"auto_pad {mode}", "give the padding explicitly")
+    total = [
+        max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+        for size, k, s, d in zip(x.shape[2:], kernel, stride, dilation, strict=True)
+    ]
+    begins = [(t + 1) // 2 if mode == "SAME_LOWER" else t // 2 for t in total]
+    return [*begins, *(t - b for t, b in zip(total, begins, strict=True))]
+
+
+def _padded(x: Tensor, pads: Sequence[int], fill: float) -> tuple[Tensor, tuple[int, ...]]:
+    """The padding that is left to the operator, if it is the same on both sides; else x is padded here."""
+    half = len(pads) // 2
+    if list(pads[:half]) == list(pads[half:]):
+        return x, tuple(pads[:half])
+    around = [pads[side * half + d] for d in reversed(range(half)) for side in (0, 1)]
+    return f.pad(x, around, value=fill), (0,) * half
+
+
+@operator("Conv")
+def conv(c: Call, x: Given, w: Given, bias: Given = None) -> Tensor:
+    image, weight = c.tensor(x), c.tensor(w)
+    kernel = weight.shape[2:]
+    stride = c.ints("strides", (1,) * len(kernel)) or ()
+    dilation = c.ints("dilations", (1,) * len(kernel)) or ()
+    image, padding = _padded(image, _pads(c, image, kernel, stride, dilation), 0.0)
+    function = {1: f.conv1d, 2: f.conv2d}.get(len(kernel))
+    if function is None:
+        raise c.unsupported(f"a convolution of {len(kernel)} spatial dimensions", "use one or two")
+    shift = None if bias is None else c.tensor(bias)
+    return function(image, weight, shift, stride, padding, dilation, c.get("group", 1))
+
+
+def _window(c: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Kernel, strides and dilations of a pool."""
+    kernel = c.ints("kernel_shape") or ()
+    if len(kernel) != rank - 2 or rank not in (3, 4):
+        raise c.unsupported(f"pooling of rank {rank} with kernel {list(kernel)}", "use [N, C, H, W]")
+    ones = (1,) * len(kernel)
+    return kernel, c.ints("strides", ones) or ones, c.ints("dilations", ones) or ones
+
+
+@operator("MaxPool")
+def max_pool(c: Call, x: Given) -> Tensor:
+    image = c.tensor(x)
+    kernel, stride, dilation = _window(c, image.ndim)
+    if len(c.node.outputs) > 1 and c.node.outputs[1]:
+        raise c.unsupported("the indices of MaxPool", "use its values only")
+    image, padding = _padded(image, _pads(c, image, kernel, stride, dilation), float("-inf"))
+    function = f.max_pool2d if len(kernel) == 2 else f.max_pool1d
+    return function(image, kernel, stride, padding, dilation, ceil_mode=bool(c.get("ceil_mode", 0)))
+
+
+@operator("AveragePool")
+def average_pool(c: Call, x: Given) -> Tensor:
+    image = c.tensor(x)
+    kernel, stride, dilation = _window(c, image.ndim)
+    pads = _pads(c, image, kernel, stride, dilation)
+    half = len(pads) // 2
+    if set(dilation) != {1} or list(pads[:half]) != list(pads[half:]):
+        raise c.unsupported("average pooling with dilation or uneven padding", "pad before it")
+    options = {
+        "ceil_mode": bool(c.get("ceil_mode", 0)),
+        "count_include_pad": bool(c.get("count_include_pad", 0)) or not any(pads),
+    }
+    function: Any = f.avg_pool2d if len(kernel) == 2 else f.avg_pool1d
+    return function(image, kernel, stride, tuple(pads[:half]), **options)  # type: ignore[no-any-return]
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(c: Call, x: Given) -> Tensor:
+    image = c.tensor(x)
+    return torch.mean(image, list(range(2, image.ndim)), keepdim=True)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(c: Call, x: Given) -> Tensor:
+    image = c.tensor(x)
+    return torch.amax(image, list(range(2, image.ndim)), keepdim=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- norms
+
+
+@operator("BatchNormalization")
+def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Given) -> Any:
+    """In training mode the second and third output are the new running statistics, of the population variance.
+
+    NOTE: PyTorch's own layer keeps the sample variance, n / (n - 1) of this; the file says what is right here.
+    """
+    image, eps, keep = c.tensor(x), c.get("epsilon", 1e-5), c.get("momentum", 0.9)
+    scale, shift, old_mean, old_variance = (c.tensor(value) for value in (w, b, mean, variance))
+    if not c.get("training_mode", 0) or not c.training:
+        return f.batch_norm(image, old_mean, old_variance, scale, shift, False, 0.0, eps)
+    y = f.batch_norm(image, None, None, scale, shift, True, 0.0, eps)
+    with torch.no_grad():
+        dims = [d for d in range(image.ndim) if d != 1]
+        new_mean = old_mean * keep + torch.mean(image, dims) * (1 - keep)
+        new_variance = old_variance * keep + torch.var(image, dims, correction=0) * (1 - keep)
+    return y, new_mean, new_variance
+
+
+@operator("LayerNormalization")
+def layer_norm(c: Call, x: Given, w: Given, b: Given = None) -> Tensor:
+    value = c.tensor(x)
+    if any(c.node.outputs[1:]):
+        raise c.unsupported("the mean and deviation of LayerNormalization", "use its first output only")
+    shape = value.shape[c.get("axis", -1) :]
+    shift = None if b is None else c.tensor(b)
+    return f.layer_norm(value, shape, c.tensor(w), shift, c.get("epsilon", 1e-5))
+
+
+@operator("RMSNormalization")
+def rms_norm(c: Call, x: Given, w: Given) -> Tensor:
+    value = c.tensor(x)
+    return f.rms_norm(value, value.shape[c.get("axis", -1) :], c.tensor(w), c.get("epsilon", 1e-5))
+
+
+@operator("GroupNormalization")
+def group_norm(c: Call, x: Given, w: Given, b: Given) -> Tensor:
+    """Opset 21 on: a scale for each channel."""
+    if c.opset < 21:
+        raise c.unsupported("GroupNormalization before opset 21", "export with opset 21")
+    return f.group_norm(c.tensor(x), c.get("num_groups", 1), c.tensor(w), c.tensor(b), c.get("epsilon", 1e-5))
+
+
+@operator("InstanceNormalization")
+def instance_norm(c: Call, x: Given, w: Given, b: Given) -> Tensor:
+    return f.instance_norm(c.tensor(x), weight=c.tensor(w), bias=c.tensor(b), eps=c.get("epsilon", 1e-5))
+
+
+# ---------------------------------------------------------------------------------------------------- activations
+
+
+@operator("Relu")
+def relu(c: Call, x: Given) -> Tensor:
+    return torch.relu(c.tensor(x))
+
+
+@operator("Sigmoid")
+def sigmoid(c: Call, x: Given) -> Tensor:
+    return torch.sigmoid(c.tensor(x))
+
+
+@operator("Softmax")
+def softmax(c: Call, x: Given) -> Tensor:
+    return torch.softmax(c.tensor(x), c.get("axis", -1))
+
+
+@operator("LogSoftmax")
+def log_softmax(c: Call, x: Given) -> Tensor:
+    return torch.log_softmax(c.tensor(x), c.get("axis", -1))
+
+
+@operator("Gelu")
+def gelu(c: Call, x: Given) -> Tensor:
+    return f.gelu(c.tensor(x), approximate=c.get("approximate", "none"))
+
+
+@operator("LeakyRelu")
+def leaky_relu(c: Call, x: Given) -> Tensor:
+    return f.leaky_relu(c.tensor(x), c.get("alpha", 0.01))
+
+
+@operator("PRelu")
+def prelu(c: Call, x: Given, slope: Given) -> Tensor:
+    value = c.tensor(x)
+    return torch.where(value >= 0, value, value * c.tensor(slope))
+
+
+@operator("Elu")
+def elu(c: Call, x: Given) -> Tensor:
+    return f.elu(c.tensor(x), c.get("alpha", 1.0))
+
+
+@operator("Softplus")
+def softplus(c: Call, x: Given) -> Tensor:
+    return f.softplus(c.tensor(x))
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(c: Call, x: Given) -> Tensor:
+    return torch.clamp(c.tensor(x) * c.get("alpha", 0.2) + c.get("beta", 0.5), 0.0, 1.0)
+
+
+@operator("HardSwish")
+def hard_swish(c: Call, x: Given) -> Tensor:
+    value = c.tensor(x)
+    return value * torch.clamp(value * (1 / 6) + 0.5, 0.0, 1.0)
+
+
+@operator("Swish")
+def swish(c: Call, x: Given) -> Tensor:
+    value, alpha = c.tensor(x), c.get("alpha", 1.0)
+    return value * torch.sigmoid(value if alpha == 1 else value * alpha)
+
+
+@operator("Dropout")
+def dropout(c: Call, x: Given, ratio: Given = None, training: Given = None) -> Tensor:
+    value = c.tensor(x)
+    if (
+        any(c.node.outputs[1:2])
+        or training is None
+        or not c.training
+        or not c.number(training, "training_mode")
+    ):
+        return value
+    return f.dropout(value, 0.5 if ratio is None else float(c.number(ratio, "ratio")))

@@ -1,0 +1,38 @@
+"""The table of rules: `@operator("Add")` on a function of a call and its inputs.
+
+A rule gives a tensor, or a tuple of them for several outputs (None for one that it cannot give). What is marked
+`folds` may be computed before tracing, when all its inputs are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A rule, and how it may be used: `broadcasts` says that its inputs broadcast, so its result may be larger."""
+
+    name: str
+    rule: Rule
+    folds: bool
+    broadcasts: bool
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(*names: str, folds: bool = False, broadcasts: bool = False) -> Callable[[Rule], Rule]:
+    """Register a rule for these operators."""
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            assert name not in OPERATORS, name
+            OPERATORS[name] = Operator(name, rule, folds, broadcasts)
+        return rule
+
+    return register
