@@ -75,7 +75,7 @@ def _ours(recipe: Recipe) -> list[Work]:
 
 def _theirs(recipe: Recipe) -> Work:
     module = copy.deepcopy(recipe.module)
-    optimizer = _optimizer(recipe.optimizer, module)
+    optimizer = optimizer_of(recipe.optimizer, module)
     x, y = (torch.from_numpy(np.ascontiguousarray(array)) for array in recipe.data.values())
     order = torch.from_numpy(data_order(recipe.seed, len(x), recipe.batch_size, recipe.steps))
     step = 0
@@ -93,7 +93,8 @@ def _theirs(recipe: Recipe) -> Work:
     return one
 
 
-def _optimizer(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimizer:
+def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimizer:
+    """torch's own. Raises ValueError if there is none for these options."""
     match ours:
         case SGD(lr=float(lr)):
             options = {
@@ -102,6 +103,7 @@ def _optimizer(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimize
                 "nesterov": ours.nesterov,
             }
             return torch.optim.SGD(module.parameters(), lr, **options)
-        case Adam(lr=float(lr), decoupled=False):
-            return torch.optim.Adam(module.parameters(), lr, ours.betas, ours.eps, ours.weight_decay)
+        case Adam(lr=float(lr)):
+            kind = torch.optim.AdamW if ours.decoupled else torch.optim.Adam
+            return kind(module.parameters(), lr, ours.betas, ours.eps, ours.weight_decay)
     raise ValueError(f"no torch optimizer for {ours}")

@@ -11,13 +11,23 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import commitments, composites, contest, contractions, disputes, kernels, report, steps
+from benchmarks import (
+    commitments,
+    composites,
+    contest,
+    contractions,
+    disputes,
+    kernels,
+    models,
+    report,
+    steps,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("contractions", "kernels", "composites", "steps", "commitments", "disputes", "gas")
+SECTIONS = ("contractions", "kernels", "composites", "models", "steps", "commitments", "disputes", "gas")
 PLOTTED = ("contractions", "kernels", "composites")
 WIDTH = 130  # a table that is cut tells nothing
-DEFAULT = ("contractions", "kernels", "composites", "steps", "commitments", "gas")
+DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
 
 
 def _measure(section: str, turns: int) -> report.Table:
@@ -27,6 +37,8 @@ def _measure(section: str, turns: int) -> report.Table:
                 section
             ].cases()
             return contest.measure(section, cases, turns)
+        case "models":
+            return models.measure(turns)
         case "steps":
             return steps.measure(turns)
         case "commitments":

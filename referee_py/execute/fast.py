@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from ..commit.tensor import Array
 from ..compiled import Compiled
@@ -35,12 +36,16 @@ class FastExecutor:
         self._metrics = Metrics(self._sources)
         hook = self._metrics if self._sources else None
         self._interpreter = Interpreter(program, constants, backend, hook)
-        self._compiled: Compiled | None = None
         self._current: weakref.ref[State] | None = None  # the state that is in the compiled step's memory
 
     @property
     def latest(self) -> Mapping[str, Array]:
         return self._metrics.latest
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The plain step."""
+        return Compiled(self._program, self._constants, self._sources.values())
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
         if commit:
@@ -49,9 +54,7 @@ class FastExecutor:
             raise InvalidInput(
                 f"a state of {len(state.values)} slots; the program has {len(self._program.slots)}"
             )
-        if self._compiled is None:
-            self._compiled = Compiled(self._program, self._constants, self._sources.values())
-        compiled = self._compiled
+        compiled = self.compiled
         if state is not self._held() or not state.take():
             arrays = state.arrays
             if self._held() is not None:

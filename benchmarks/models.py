@@ -1,0 +1,89 @@
+"""Whole training steps of full-size models: ours, and the same module and optimizer in eager torch.
+
+CPU time of one process, one thread each, step after step in turns: other programs on the machine do not count.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import time
+from collections.abc import Callable
+
+import numpy as np
+import repops
+import torch
+
+from referee_py.execute import FastExecutor, State
+from trainer_node.capture import Recipe, build, load_recipe
+from trainer_node.capture.sampling import data_order
+
+from .report import Table, factor, ms
+from .steps import optimizer_of
+from .timing import medians, ratio
+
+MODELS = ("gpt2-small", "resnet50", "distilbert")
+WARM_UP = 2
+
+
+def measure(turns: int) -> Table:
+    """Milliseconds of CPU time a step."""
+    columns = ["model", "parameters", "nodes", "kernel calls", "ours", "eager torch", "torch / ours"]
+    table = Table("models", columns)
+    threads = torch.get_num_threads(), repops.get_num_threads()
+    torch.set_num_threads(1)
+    repops.set_num_threads(1)
+    try:
+        for name in MODELS:
+            table.add(*_row(load_recipe(name, steps=100), turns))
+            gc.collect()
+    finally:
+        torch.set_num_threads(threads[0])
+        repops.set_num_threads(threads[1])
+    return table
+
+
+def _row(recipe: Recipe, turns: int) -> list[str]:
+    theirs = _theirs(recipe)
+    bundle = build(recipe)
+    executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cpu"), bundle.metrics)
+    state = State.of(0, bundle.initial)
+
+    def ours() -> None:
+        nonlocal state
+        state, _ = executor.step(state, False)
+        state.offer()
+
+    times: list[list[float]] = [[], []]
+    for turn in range(WARM_UP + turns):
+        for found, work in zip(times, (ours, theirs), strict=True):
+            began = time.process_time()
+            work()
+            if turn >= WARM_UP:
+                found.append(time.process_time() - began)
+    parameters = sum(p.numel() for p in recipe.module.parameters())
+    calls = len(executor.compiled.tasks)
+    mine, eager = medians(times)
+    counts = [f"{parameters / 1e6:.1f} M", str(len(bundle.program.nodes)), str(calls)]
+    return [recipe.name, *counts, ms(mine), ms(eager), factor(ratio(times[1], times[0]))]
+
+
+def _theirs(recipe: Recipe) -> Callable[[], object]:
+    module = copy.deepcopy(recipe.module)
+    optimizer = optimizer_of(recipe.optimizer, module)
+    data = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in recipe.data.items()}
+    size = len(next(iter(data.values())))
+    order = torch.from_numpy(data_order(recipe.seed, size, recipe.batch_size, recipe.steps))
+    step = 0
+
+    def one() -> object:
+        nonlocal step
+        chosen = order[step % len(order)]
+        step += 1
+        optimizer.zero_grad()
+        loss = module(**{name: tensor[chosen] for name, tensor in data.items()}).loss
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return one
