@@ -8,7 +8,7 @@ from repops.opset import BOOL, F32, I64
 
 from .builder import Ref
 from .errors import Unsupported
-from .lowering import Context, lowers
+from .lowering import Context, Uninitialised, lowers
 
 Operand = Ref | float
 
@@ -53,12 +53,31 @@ for _op in ("eq", "ne", "lt", "le", "gt", "ge"):
 @lowers("aten.add.Tensor", "aten.add.Scalar", "prims.add.default")
 def add(c: Context, a: Operand, b: Operand, alpha: float = 1) -> Ref:
     left, right = c.tensor(a, c.out.dtype), _scaled(c, b, alpha)
+    return _rows_into(c, left, right) or _side_by_side(c, left, right) or c.b.op("add", left, right)
+
+
+def _rows_into(c: Context, left: Ref, right: Ref) -> Ref | None:
+    """A gradient by rows (of an embedding) is added into the other gradient (of a tied weight) instead of zeros."""
     for base, rows in ((left, right), (right, left)):
-        # A gradient by rows (of an embedding) is added into the other gradient (of a tied weight) in place of zeros.
         scatter = c.b.made_by(rows, "scatter_add")
         if scatter and base.shape == rows.shape and c.b.is_zero(scatter.inputs[0]):
             return c.b.op("scatter_add", base, *scatter.inputs[1:])
-    return c.b.op("add", left, right)
+    return None
+
+
+def _side_by_side(c: Context, left: Ref, right: Ref) -> Ref | None:
+    """Gradients of the slices of a tensor, each padded with zeros to its size: one next to the other."""
+    one, two = c.b.made_by(left, "cat"), c.b.made_by(right, "cat")
+    if one is None or two is None or one.attrs != two.attrs:
+        return None
+    if [x.shape for x in one.inputs] != [x.shape for x in two.inputs]:
+        return None
+    parts = []
+    for x, y in zip(one.inputs, two.inputs, strict=True):
+        if not (c.b.is_zero(x) or c.b.is_zero(y)):
+            return None
+        parts.append(y if c.b.is_zero(x) else x)
+    return c.b.op("cat", *parts, **one.attrs)
 
 
 @lowers("aten.sub.Tensor", "aten.sub.Scalar", "prims.sub.default")
@@ -200,7 +219,7 @@ def ones(c: Context, *_: Any, **__: Any) -> Ref:
     return c.like(1, c.out)
 
 
-@lowers("aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
+@lowers("aten.zero.default", "aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
 def zeros(c: Context, *_: Any, **__: Any) -> Ref:
     return c.like(0, c.out)
 
@@ -211,10 +230,18 @@ def full(c: Context, _: Any, value: Any, fill: float | None = None, **__: Any) -
 
 
 @lowers("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default")
-def empty(c: Context, *_: Any, **__: Any) -> Ref:
-    if c.out.count:
-        raise Unsupported("a tensor that is not initialised", "use zeros, ones or full")
-    return c.like(0, c.out)
+def empty(c: Context, *_: Any, **__: Any) -> Ref | Uninitialised:
+    return Uninitialised() if c.out.count else c.like(0, c.out)
+
+
+@lowers("aten.fill.Scalar", "aten.fill.Tensor")
+def fill(c: Context, _: Any, value: Operand) -> Ref:
+    return c.b.op("expand", c.tensor(value, c.out.dtype), shape=c.out.shape)
+
+
+@lowers("aten.copy.default", "prims.copy_to.default")
+def copy(c: Context, _: Any, source: Ref, *__: Any) -> Ref:
+    return c.b.op("expand", c.tensor(source, c.out.dtype), shape=c.out.shape)
 
 
 @lowers("aten.scalar_tensor.default")

@@ -25,6 +25,7 @@ from referee_py.program.attributes import encode_attributes
 
 from .draft import Draft, Labels, Source
 from .errors import CaptureError
+from .simplify import simpler
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Builder:
 
     def op(self, name: str, *inputs: Ref, **attrs: Any) -> Ref:
         """The only output of an operator."""
-        return self._simpler(name, inputs, attrs) or self.ops(name, *inputs, **attrs)[0]
+        return simpler(self, name, inputs, attrs) or self.ops(name, *inputs, **attrs)[0]
 
     def ops(self, name: str, *inputs: Ref, **attrs: Any) -> list[Ref]:
         """All outputs of an operator; the node that computes the same already, if there is one."""
@@ -134,35 +135,6 @@ class Builder:
             self._known[key] = [Ref(Kind.NODE, index, k, type_) for k, type_ in enumerate(outputs)]
         return self._known[key]
 
-    def _simpler(self, name: str, inputs: Sequence[Ref], attrs: dict[str, Any]) -> Ref | None:
-        """The same value without a new node, or with a cheaper one."""
-        if name in ("reshape", "expand") and tuple(attrs["shape"]) == inputs[0].shape:
-            return inputs[0]
-        if name == "cast" and attrs["dtype"] == inputs[0].dtype:
-            return inputs[0]
-        if name == "permute" and list(attrs["dims"]) == list(range(inputs[0].rank)):
-            return inputs[0]
-        if name in ("reshape", "permute") and (inner := self.made_by(inputs[0], name)):
-            if name == "reshape":
-                return self.op("reshape", inner.inputs[0], shape=attrs["shape"])
-            dims = tuple(inner.attrs["dims"][d] for d in attrs["dims"])
-            return self.op("permute", inner.inputs[0], dims=dims)
-        return self._folded(name, inputs)
-
-    def _folded(self, name: str, inputs: Sequence[Ref]) -> Ref | None:
-        """Arithmetic on scalars that are known now; multiplication and division by one."""
-        if name not in _FOLDS or any(ref.dtype != F32 for ref in inputs):
-            return None
-        values = [self.scalar_value(ref) for ref in inputs]
-        if all(value is not None for value in values):
-            with np.errstate(all="ignore"):
-                return self.full(float(_FOLDS[name](*values)))
-        if name in ("mul", "div") and values[1] == 1:
-            return inputs[0]
-        if name == "mul" and values[0] == 1:
-            return inputs[1]
-        return None
-
     def scalar_value(self, ref: Ref) -> np.float32 | None:
         """The value of a rank-0 `full` of f32, if it is one."""
         node = self.made_by(ref, "full")
@@ -170,10 +142,13 @@ class Builder:
             return None
         return np.uint32(node.attrs["bits"]).view(np.float32)
 
-    def is_zero(self, ref: Ref) -> bool:
-        """Whether it is a `full` of zeros."""
+    def is_full(self, ref: Ref, bits: int) -> bool:
+        """Whether it is one value everywhere, and which."""
         node = self.made_by(ref, "full")
-        return node is not None and node.attrs["bits"] == 0
+        return node is not None and node.attrs["bits"] == bits
+
+    def is_zero(self, ref: Ref) -> bool:
+        return self.is_full(ref, 0)
 
     def source(self, constant: Ref) -> Source:
         return self._constants[constant.index][1]
@@ -263,15 +238,6 @@ class Builder:
             if node in needed:
                 needed.update(i.index for i in self._nodes[node].inputs if i.kind == Kind.NODE)
         return sorted(needed)
-
-
-_FOLDS = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "neg": np.negative,
-}
 
 
 class Compose:

@@ -63,6 +63,19 @@ class Noise:
         return self.b.op("philox", self._constant, self.b.step(), shape=tuple(shape), dtype=F32, site=site)
 
 
+class Uninitialised:
+    """What `torch.empty` gives: nobody may read it."""
+
+
+_OVERWRITES = {
+    "aten.full_like.default",
+    "aten.zeros_like.default",
+    "aten.ones_like.default",
+    "aten.copy.default",
+}
+_OVERWRITES |= {"aten.fill.Scalar", "aten.fill.Tensor", "aten.zero.default", "prims.copy_to.default"}
+
+
 @dataclass
 class Context:
     """What a rule works with: the builder, and what PyTorch says the call's outputs are."""
@@ -159,6 +172,8 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
             what = "it" if aten is node.target else f"its part {node.target}"
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
         context.backward = "backward" in origin
+        if str(node.target) not in _OVERWRITES and any(isinstance(a, Uninitialised) for a in args):
+            raise Unsupported("it reads a tensor that is not initialised", "use zeros, ones or full")
         result = rule(context, *args, **kwargs)
     except Unsupported as error:
         raise Unsupported(error.what, error.remedy, f"{where}, ATen operator {aten}") from error

@@ -87,16 +87,17 @@ def gradients_f64(
 
 
 def check_gradients(built: Built, module: nn.Module, objective: Objective, data: Data, order: Any) -> None:
-    """Loss and gradients of the first step agree with FP64: 1e-5 of the gradient's largest entry, or of all entries'.
+    """Loss and gradients of the first step agree with FP64: to 1e-5 of the gradient's largest entry.
 
-    NOTE: a gradient that is zero in exact arithmetic (of a key's bias, say) is rounding noise of the others; so the
-    scale of a gradient is at least a thousandth of the largest of all.
+    NOTE: some gradients are differences of much larger terms: of a key's bias it is zero in exact arithmetic, of a
+    classifier's bias a sum over examples that nearly cancel. The scale is at least a hundredth of the largest of all.
     """
     value, expected = gradients_f64(module, objective, data, order)
     metrics = first_metrics(built)
     np.testing.assert_allclose(metrics["loss"], value, rtol=1e-5)
+    assert {f"gradient.{name}" for name in expected} == set(metrics) - {"loss"}
     largest = max(np.abs(gradient).max() for gradient in expected.values())
     for name, gradient in expected.items():
-        scale = max(np.abs(gradient).max(), 1e-3 * largest)
+        scale = max(np.abs(gradient).max(), 1e-2 * largest)
         error = np.abs(metrics[f"gradient.{name}"] - gradient).max()
         assert error <= 1e-5 * scale, f"gradient of {name} is off by {error / scale:.1e} of its scale"
