@@ -162,9 +162,11 @@ def _committed(folder: Path) -> tuple[dict[str, Array], list[bytes], bytes]:
         return dict(dataset.tensors), list(dataset.hashes().values()), dataset.root()
     bundle = Bundle.read(folder)
     labels = bundle.labels.get("constants", [])
-    if not isinstance(labels, list) or len(set(map(str, labels))) != len(bundle.constants):
+    if not isinstance(labels, list) or len(labels) != len(bundle.constants):
         raise InvalidInput(f"{folder} has no name for each constant in labels.json; build it again")
-    named = dict(zip(map(str, labels), bundle.constants, strict=True))
+    named: dict[str, Array] = {}
+    for number, (label, array) in enumerate(zip(map(str, labels), bundle.constants, strict=True)):
+        named[label if label not in named else f"{label}#{number}"] = array
     return named, [constant.hash for constant in bundle.program.constants], bundle.program.constant_root
 
 

@@ -11,11 +11,14 @@ import typer
 from referee_py.errors import InvalidInput
 
 from ..bundle import Bundle
+from ..datasets import Dataset
 from ..errors import ConfigError
 from . import inspect
 from .common import out
 
 app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
+
+_ONNX = "ONNX files"
 
 
 def _capture() -> Any:
@@ -33,7 +36,10 @@ def _capture() -> Any:
 @app.command()
 def build(
     recipe: Annotated[
-        str, typer.Argument(help="A built-in recipe, or path/to/file.py:function. That file is run.")
+        str,
+        typer.Argument(
+            help="A built-in recipe, path/to/file.py:function (that file is run), or model.onnx (it is not)."
+        ),
     ],
     folder: Annotated[Path, typer.Argument(help="Where to write the bundle.")],
     steps: Annotated[int | None, typer.Option(help="Number of training steps.")] = None,
@@ -41,15 +47,87 @@ def build(
     strides: Annotated[
         str | None, typer.Option(help='Checkpoint strides, such as "100,10,1"; suggested if not given.')
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A data set, as assay data build writes it.", rich_help_panel=_ONNX)
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Examples in a step: 32.", rich_help_panel=_ONNX)] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="cross-entropy, binary, mse, or next-token for rows of tokens.", rich_help_panel=_ONNX
+        ),
+    ] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd, adam or adamw.", rich_help_panel=_ONNX)] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate: 0.001.", rich_help_panel=_ONNX)] = None,
+    momentum: Annotated[float | None, typer.Option(help="Of sgd: 0.", rich_help_panel=_ONNX)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="0 if not given.", rich_help_panel=_ONNX)] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(help='Tensors not to train: "encoder.*"; may be repeated.', rich_help_panel=_ONNX),
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="The output to score; the first if not given.", rich_help_panel=_ONNX)
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option(help='Arrays for the model: "input_ids,mask"; the first.', rich_help_panel=_ONNX),
+    ] = None,
 ) -> None:
-    """Capture a PyTorch training job into a bundle: program, terms and tensors."""
+    """Capture a training job into a bundle: program, terms and tensors."""
     capture = _capture()
-    training = capture.load_recipe(recipe, steps=steps, seed=seed)
+    options = {
+        "data": data,
+        "batch": batch,
+        "loss": loss,
+        "optimizer": optimizer,
+        "lr": lr,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "freeze": freeze,
+        "output": output,
+        "inputs": inputs,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if recipe.endswith(".onnx"):
+        training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
+    elif given:
+        flag = next(iter(given)).replace("_", "-")
+        raise InvalidInput(f"--{flag} is for ONNX files; recipe {recipe} says these things itself")
+    else:
+        training = capture.load_recipe(recipe, steps=steps, seed=seed)
     if strides is not None:
         training = dataclasses.replace(training, strides=_strides(strides))
     bundle: Bundle = capture.build(training)
     bundle.write(folder)
     inspect.show_summary(inspect.Opened.read(folder))
+
+
+def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
+    """The recipe of a model file. Raises InvalidInput if what cannot be guessed is not given."""
+    for flag in ("data", "loss", "optimizer"):
+        if flag not in given:
+            raise InvalidInput(f"{path} says nothing of {flag}; give --{flag}")
+    from ..capture.onnx import training
+
+    rule = training.optimizer_of(
+        given["optimizer"],
+        given.get("lr", 1e-3),
+        given.get("momentum", 0.0),
+        given.get("weight_decay", 0.0),
+    )
+    names = given.get("inputs")
+    return training.recipe(
+        path,
+        Dataset.read(given["data"]).tensors,
+        loss=given["loss"],
+        optimizer=rule,
+        steps=steps,
+        batch_size=given.get("batch", 32),
+        seed=seed,
+        inputs=None if names is None else [name.strip() for name in names.split(",")],
+        output=given.get("output"),
+        freeze=given.get("freeze", ()),
+    )
 
 
 def _strides(text: str) -> tuple[int, ...]:

@@ -52,10 +52,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model: its inputs (with element type and dims, None where a size is open), its nodes in order, its tensors."""
+    """A model: its nodes in order, its tensors, and its inputs with the shapes they were exported for, "?" if open."""
 
     opset: int
     inputs: tuple[str, ...]
+    shapes: tuple[str, ...]
     outputs: tuple[str, ...]
     nodes: tuple[Node, ...]
     tensors: Mapping[str, torch.Tensor] = field(repr=False)
@@ -86,10 +87,17 @@ def read(path: Path, supported: Callable[[str], bool]) -> Graph:
     tensors = {tensor.name: to_torch(tensor, path.parent) for tensor in graph.initializer}
     if graph.sparse_initializer:
         raise Unsupported("sparse tensors", "store them densely", f"{path.name}")
-    inputs = tuple(value.name for value in graph.input if value.name not in tensors)
+    given = [value for value in graph.input if value.name not in tensors]
+    inputs = tuple(value.name for value in given)
     outputs = tuple(value.name for value in graph.output)
     _check_names(inputs, outputs, nodes, tensors, len(graph.initializer))
-    return Graph(opset, inputs, outputs, nodes, tensors)
+    return Graph(opset, inputs, tuple(map(_shape, given)), outputs, nodes, tensors)
+
+
+def _shape(value: onnx.ValueInfoProto) -> str:
+    """What the exporter says an input is, for messages."""
+    dims = value.type.tensor_type.shape.dim[:8]
+    return f"[{', '.join(str(dim.dim_value) if dim.HasField('dim_value') else '?' for dim in dims)}]"
 
 
 def _opset(model: onnx.ModelProto) -> int:

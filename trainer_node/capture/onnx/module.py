@@ -45,6 +45,7 @@ class OnnxModule(torch.nn.Module):
                 f"the model has no output {self.output[:80]!r}; it has {', '.join(graph.outputs[:20])}"
             )
         self._opset = graph.opset
+        self._exported = ", ".join(map(" ".join, zip(graph.inputs, graph.shapes, strict=True)))[:300]
         self._statistics = _statistics(graph)
         self._nodes = _needed(graph, self.output)
         self._known: dict[str, Known] = {}
@@ -62,10 +63,13 @@ class OnnxModule(torch.nn.Module):
             )
         self._last = _last_uses(self._nodes, self.output)
 
-    def forward(self, *given: torch.Tensor) -> torch.Tensor:
-        if len(given) != len(self.inputs):
-            raise CaptureError(f"the model takes {', '.join(self.inputs)}; {len(given)} tensors were given")
-        values: dict[str, Given] = {"": None, **dict(zip(self.inputs, given, strict=True)), **self._known}
+    def forward(self, *given: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        batch = {**dict(zip(self.inputs, given, strict=False)), **named}
+        if len(given) + len(named) != len(self.inputs) or set(batch) != set(self.inputs):
+            raise CaptureError(
+                f"the model takes {', '.join(self.inputs)}; {len(given)} tensors were given, and {list(named)}"
+            )
+        values: dict[str, Given] = {"": None, **batch, **self._known}
         for name, (scope, leaf) in self._places.items():
             values[name] = getattr(scope, leaf)
         for number, node in enumerate(self._nodes):
@@ -95,23 +99,34 @@ class OnnxModule(torch.nn.Module):
         except (Unsupported, CaptureError):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
-            shapes = [
-                list(v.tensor.shape if isinstance(v, Known) else v.shape) if v is not None else None
-                for v in inputs
-            ]
-            raise CaptureError(f"{node.where}: {node.op} of {shapes} fails: {str(error)[:300]}") from error
+            raise CaptureError(
+                f"{node.where}: {node.op} of {_shapes(inputs)} fails: {str(error)[:300]} "
+                f"(the model was exported for {self._exported}; other sizes may need another export)"
+            ) from error
         results = result if isinstance(result, tuple | list) else (result,)
         if node.op == "BatchNormalization" and len(results) == 3:
-            self._update(node, results[1:])
+            results = (results[0], *self._update(node, results[1:]))
         return [Known(r) if folding and isinstance(r, torch.Tensor) else r for r in results]
 
-    def _update(self, node: Node, statistics: Sequence[torch.Tensor]) -> None:
-        """Running statistics are part of the state: written in place, as PyTorch's own layers do."""
+    def _update(self, node: Node, statistics: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+        """Running statistics are part of the state: averaged in place, as PyTorch's own layers do."""
+        keep = float(node.attributes.get("momentum", 0.9))
         for name, value in zip(node.inputs[3:5], statistics, strict=True):
-            if name in self._places:
-                scope, leaf = self._places[name]
-                with torch.no_grad():
-                    getattr(scope, leaf).copy_(value)
+            if name not in self._places:
+                raise Unsupported(
+                    "running statistics that are computed", "store them in the file", node.where
+                )
+            scope, leaf = self._places[name]
+            with torch.no_grad():
+                yield getattr(scope, leaf).mul_(keep).add_(value * (1 - keep))
+
+
+def _shapes(inputs: Sequence[Given]) -> str:
+    tensors = [value.tensor if isinstance(value, Known) else value for value in inputs]
+    shapes = [
+        str(list(tensor.shape)) if isinstance(tensor, torch.Tensor) else "nothing" for tensor in tensors
+    ]
+    return ", ".join(shapes)
 
 
 def _statistics(graph: Graph) -> set[str]:

@@ -31,6 +31,13 @@ class Known:
     tensor: torch.Tensor
 
 
+@dataclass(frozen=True)
+class Parts:
+    """A sequence: the parts of a tensor, which another operator picks from by number."""
+
+    items: tuple[torch.Tensor, ...]
+
+
 Value = torch.Tensor | Known
 Given = Value | None
 

@@ -138,20 +138,20 @@ def global_max_pool(c: Call, x: Given) -> Tensor:
 
 @operator("BatchNormalization")
 def batch_norm(c: Call, x: Given, w: Given, b: Given, mean: Given, variance: Given) -> Any:
-    """In training mode the second and third output are the new running statistics, of the population variance.
+    """In training mode the mean and the variance of the batch come second and third; the module averages them.
 
-    NOTE: PyTorch's own layer keeps the sample variance, n / (n - 1) of this; the file says what is right here.
+    NOTE: ONNX averages the population variance. PyTorch's own layer averages the sample variance, n / (n - 1) of it.
     """
-    image, eps, keep = c.tensor(x), c.get("epsilon", 1e-5), c.get("momentum", 0.9)
+    image, eps = c.tensor(x), c.get("epsilon", 1e-5)
     scale, shift, old_mean, old_variance = (c.tensor(value) for value in (w, b, mean, variance))
     if not c.get("training_mode", 0) or not c.training:
         return f.batch_norm(image, old_mean, old_variance, scale, shift, False, 0.0, eps)
     y = f.batch_norm(image, None, None, scale, shift, True, 0.0, eps)
+    if len(c.node.outputs) < 3:
+        return y
     with torch.no_grad():
         dims = [d for d in range(image.ndim) if d != 1]
-        new_mean = old_mean * keep + torch.mean(image, dims) * (1 - keep)
-        new_variance = old_variance * keep + torch.var(image, dims, correction=0) * (1 - keep)
-    return y, new_mean, new_variance
+        return y, torch.mean(image, dims), torch.var(image, dims, correction=0)
 
 
 @operator("LayerNormalization")

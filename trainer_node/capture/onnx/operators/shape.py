@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..values import Call, Given, Known, check_size
+from ..values import Call, Given, Known, Parts, check_size, untraced
 from .registry import operator
 
 Tensor = torch.Tensor
@@ -33,12 +33,14 @@ def shape(c: Call, x: Given) -> Known:
     """The sizes of a tensor are known before tracing, whatever is in it."""
     sizes = list(_value(c, x).shape)
     start, end = c.get("start", 0), c.node.attributes.get("end")
-    return Known(torch.tensor(sizes[start:end], dtype=torch.int64))
+    with untraced():
+        return Known(torch.tensor(sizes[start:end], dtype=torch.int64))
 
 
 @operator("Size", folds=True)
 def size(c: Call, x: Given) -> Known:
-    return Known(torch.tensor(math.prod(_value(c, x).shape), dtype=torch.int64))
+    with untraced():
+        return Known(torch.tensor(math.prod(_value(c, x).shape), dtype=torch.int64))
 
 
 def _value(c: Call, x: Given) -> Tensor:
@@ -109,6 +111,22 @@ def split(c: Call, x: Given, sizes: Given = None) -> Any:
     return torch.split(value, given, axis)
 
 
+@operator("SplitToSequence")
+def split_to_sequence(c: Call, x: Given, sizes: Given = None) -> Parts:
+    value, axis = c.tensor(x), c.get("axis", 0)
+    given = [1] * value.shape[axis] if sizes is None else c.list(sizes, "split")
+    if sizes is None and not c.get("keepdims", 1):
+        return Parts(torch.unbind(value, axis))
+    if len(given) == 1:
+        return Parts(torch.split(value, given[0], axis))
+    return Parts(torch.split(value, given, axis))
+
+
+@operator("SequenceAt")
+def sequence_at(c: Call, sequence: Parts, place: Given) -> Tensor:
+    return sequence.items[int(c.number(place, "position"))]
+
+
 @operator("Slice", folds=True)
 def slice_(c: Call, x: Given, starts: Given, ends: Given, axes: Given = None, steps: Given = None) -> Tensor:
     value = c.tensor(x)
@@ -116,9 +134,10 @@ def slice_(c: Call, x: Given, starts: Given, ends: Given, axes: Given = None, st
     dims = c.list(axes, "axes") if axes is not None else list(range(len(first)))
     strides = c.list(steps, "steps") if steps is not None else [1] * len(first)
     for dim, start, end, step in zip(dims, first, last, strides, strict=True):
+        size = value.shape[dim]
+        start, end = (min(max(bound, -size - 1), size) for bound in (start, end))
         if step < 0:
             value = torch.flip(value, (dim,))
-            size = value.shape[dim]
             start, end = _flipped(start, size), _flipped(end, size)
         value = value[(slice(None),) * (dim % value.ndim) + (slice(start, end, abs(step)),)]
     return value
@@ -180,7 +199,9 @@ def gather(c: Call, x: Given, index: Given) -> Tensor:
         check_size((*index.tensor.shape, *value.shape[:axis], *value.shape[axis + 1 :]), c.node.where)
         if index.tensor.ndim == 0:
             return torch.select(value, axis, int(c.number(index, "index")))
-        places = c.tensor(Known(index.tensor % value.shape[axis]))
+        with untraced():
+            from_start = index.tensor % max(1, value.shape[axis])
+        places = c.tensor(Known(from_start))
     else:
         places = c.tensor(index)
     if axis == 0 and value.ndim == 2 and value.is_floating_point():
@@ -196,6 +217,25 @@ def gather_elements(c: Call, x: Given, index: Given) -> Tensor:
     value = c.tensor(x)
     places = c.tensor(index)
     return torch.gather(value, c.get("axis", 0), places)
+
+
+@operator("GatherND", folds=True)
+def gather_nd(c: Call, x: Given, index: Given) -> Tensor:
+    """The last dimension of the index is a place in the first dimensions of x."""
+    if c.get("batch_dims", 0):
+        raise c.unsupported("GatherND with batch dimensions", "index without them")
+    value, places = c.tensor(x), c.tensor(index)
+    check_size((*places.shape[:-1], *value.shape[places.shape[-1] :]), c.node.where)
+    return value[tuple(places.unbind(-1))]
+
+
+@operator("ScatterND", folds=True)
+def scatter_nd(c: Call, x: Given, index: Given, updates: Given) -> Tensor:
+    reduction = c.get("reduction", "none")
+    if reduction not in ("none", "add"):
+        raise c.unsupported(f"ScatterND with reduction {reduction}", "use add, or none")
+    value, places = c.tensor(x), c.tensor(index)
+    return value.index_put(tuple(places.unbind(-1)), c.tensor(updates), accumulate=reduction == "add")
 
 
 @operator("OneHot", folds=True)
