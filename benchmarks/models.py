@@ -1,14 +1,17 @@
 """Whole training steps of full-size models: ours, and the same module and optimizer in eager torch.
 
-CPU time of one process, one thread each, step after step in turns: other programs on the machine do not count.
+CPU time of one process, one thread each, step after step in turns: other programs on the machine do not count. A
+committed step hashes every node's results. Peak memory is that of processes of their own.
 """
 
 from __future__ import annotations
 
 import copy
 import gc
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import repops
@@ -18,17 +21,20 @@ from referee_py.execute import FastExecutor, State
 from trainer_node.capture import Recipe, build, load_recipe
 from trainer_node.capture.sampling import data_order
 
+from .peak_memory import peak_bytes
 from .report import Table, factor, ms
 from .steps import optimizer_of
 from .timing import medians, ratio
 
 MODELS = ("gpt2-small", "resnet50", "distilbert")
 WARM_UP = 2
+STRIDE = 100
 
 
 def measure(turns: int) -> Table:
     """Milliseconds of CPU time a step."""
     columns = ["model", "parameters", "nodes", "kernel calls", "ours", "eager torch", "torch / ours"]
+    columns += ["committed", "GB hashed", f"at stride {STRIDE}", "peak GB", "eager"]
     table = Table("models", columns)
     threads = torch.get_num_threads(), repops.get_num_threads()
     torch.set_num_threads(1)
@@ -44,7 +50,7 @@ def measure(turns: int) -> Table:
 
 
 def _row(recipe: Recipe, turns: int) -> list[str]:
-    theirs = _theirs(recipe)
+    theirs = eager_step(recipe)
     bundle = build(recipe)
     executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cpu"), bundle.metrics)
     state = State.of(0, bundle.initial)
@@ -61,15 +67,35 @@ def _row(recipe: Recipe, turns: int) -> list[str]:
             work()
             if turn >= WARM_UP:
                 found.append(time.process_time() - began)
+    began = time.process_time()
+    _, trace = executor.step(state, True)
+    assert trace is not None
+    trace.root  # noqa: B018  (computed when first asked for)
+    committed = time.process_time() - began
+    with tempfile.TemporaryDirectory() as folder:
+        path = bundle.write(Path(folder))
+        peaks = [peak_bytes(whose, recipe.name, path) for whose in ("ours", "eager")]
     parameters = sum(p.numel() for p in recipe.module.parameters())
     calls = len(executor.compiled.tasks)
     mine, eager = medians(times)
     counts = [f"{parameters / 1e6:.1f} M", str(len(bundle.program.nodes)), str(calls)]
-    return [recipe.name, *counts, ms(mine), ms(eager), factor(ratio(times[1], times[0]))]
+    hashed = sum(type_.nbytes for node in bundle.program.nodes for type_ in node.outputs)
+    commitment = [ms(committed), f"{hashed / 1e9:.2f}", f"{(committed - mine) / mine / STRIDE:+.1%}"]
+    memory = [f"{peak / 1e9:.2f}" for peak in peaks]
+    return [
+        recipe.name,
+        *counts,
+        ms(mine),
+        ms(eager),
+        factor(ratio(times[1], times[0])),
+        *commitment,
+        *memory,
+    ]
 
 
-def _theirs(recipe: Recipe) -> Callable[[], object]:
-    module = copy.deepcopy(recipe.module)
+def eager_step(recipe: Recipe, keep: bool = True) -> Callable[[], object]:
+    """Trains a copy of the recipe's module; the module itself, if nobody else keeps it."""
+    module = copy.deepcopy(recipe.module) if keep else recipe.module
     optimizer = optimizer_of(recipe.optimizer, module)
     data = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in recipe.data.items()}
     size = len(next(iter(data.values())))

@@ -26,7 +26,7 @@ from benchmarks import (
 ROOT = Path(__file__).resolve().parent.parent
 SECTIONS = ("contractions", "kernels", "composites", "models", "steps", "commitments", "disputes", "gas")
 PLOTTED = ("contractions", "kernels", "composites")
-WIDTH = 130  # a table that is cut tells nothing
+WIDTH = 160  # a table that is cut tells nothing
 DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
 
 
