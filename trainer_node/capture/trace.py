@@ -109,7 +109,7 @@ def trace(
     if not traced.parameters:
         raise CaptureError("the module has no parameter that requires a gradient; there is nothing to train")
     names = [*traced.parameters, *traced.frozen, *traced.buffers]
-    phases = _Phases()
+    phases = Phases()
 
     def step(tensors: list[torch.Tensor]) -> list[torch.Tensor | None]:
         given = dict(zip(names, tensors[: len(names)], strict=True))
@@ -129,9 +129,24 @@ def trace(
             *(m.detach() for m in metrics.values()),
         ]
 
+    state = {**traced.parameters, **traced.frozen, **traced.buffers}
+    shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
+    traced.graph = functional_graph(step, shapes, module, lowered, phases)
+    return traced
+
+
+def functional_graph(
+    step: Callable[[list[torch.Tensor]], Any],
+    shapes: Sequence[tuple[tuple[int, ...], torch.dtype]],
+    module: torch.nn.Module,
+    lowered: Sequence[str],
+    phases: Phases,
+) -> torch.fx.GraphModule:
+    """A function of tensors of these shapes and dtypes as a graph of ATen operators without mutation.
+
+    `module` is what it calls, for the labels. Raises Unsupported where the function depends on values.
+    """
     with FakeTensorMode(allow_non_fake_inputs=True):
-        state = {**traced.parameters, **traced.frozen, **traced.buffers}
-        shapes = [*((tuple(t.shape), t.dtype) for t in state.values()), *batch.values()]
         tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
     decompositions = {op: rule for op, rule in decomposition_table.items() if str(op) not in lowered}
     with _capture_settings(), phases.module_paths(module):
@@ -144,10 +159,9 @@ def trace(
                 phases.where(),
             ) from error
         plain = functionalize(torch.fx.Interpreter(first).run, remove="mutations")
-        traced.graph = make_fx(
+        return make_fx(  # type: ignore[no-any-return]
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
         )(tensors)
-    return traced
 
 
 def _split(result: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -172,7 +186,7 @@ def _capture_settings() -> Iterator[None]:
         yield
 
 
-class _Phases:
+class Phases:
     """Annotates the nodes of the forward pass with the path of their module, and knows when the backward pass runs."""
 
     def __init__(self) -> None:
