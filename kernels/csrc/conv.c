@@ -43,11 +43,11 @@ typedef struct {
     int64_t low, high;
 } extent;
 
-static extent extent_of(const gemm *g, const linear *column, const linear *tap) {
+static extent extent_of(const part *p, const linear *column, const linear *tap) {
     extent e = {column->start + tap->start, column->start + tap->start};
     for (int i = 0; i < LOOPS; i++) {
-        const int64_t ends[2] = {(g->columns.size[i] - 1) * column->stride[i],
-                                 (g->taps.size[i] - 1) * tap->stride[i]};
+        const int64_t ends[2] = {(p->columns.size[i] - 1) * column->stride[i],
+                                 (p->taps.size[i] - 1) * tap->stride[i]};
         for (int j = 0; j < 2; j++) {
             e.low += min_i64(ends[j], 0);
             e.high += max_i64(ends[j], 0);
@@ -63,77 +63,106 @@ static int64_t place(int64_t y, int64_t wide, int64_t x) {
 
 // B[column, tap] is row y(column) + y(tap), column x(column) + x(tap) of a plane; b_column and b_tap come
 // with the place of the plane.
-static int run(gemm *g, int64_t high, int64_t wide, call c) {
-    g->high = high, g->wide = wide;
-    g->b_column.start = place(g->y_column.start, wide, g->x_column.start);
+static void place_in_image(part *p, int64_t high, int64_t wide) {
+    p->b_column.start = place(p->y_column.start, wide, p->x_column.start);
     for (int i = 0; i < LOOPS; i++) {
-        g->b_column.stride[i] += place(g->y_column.stride[i], wide, g->x_column.stride[i]);
-        g->b_tap.stride[i] += place(g->y_tap.stride[i], wide, g->x_tap.stride[i]);
+        p->b_column.stride[i] += place(p->y_column.stride[i], wide, p->x_column.stride[i]);
+        p->b_tap.stride[i] += place(p->y_tap.stride[i], wide, p->x_tap.stride[i]);
     }
-    const extent y = extent_of(g, &g->y_column, &g->y_tap), x = extent_of(g, &g->x_column, &g->x_tap);
-    g->image = y.low < 0 || y.high >= high || x.low < 0 || x.high >= wide;
-    g->far = (double)max_i64(-y.low, y.high) * (double)wide > 0x1p61;
-    return gemm_run(g, c.threads, c.isa);
+    const extent y = extent_of(p, &p->y_column, &p->y_tap), x = extent_of(p, &p->x_column, &p->x_tap);
+    p->image = y.low < 0 || y.high >= high || x.low < 0 || x.high >= wide;
+    p->far = (double)max_i64(-y.low, y.high) * (double)wide > 0x1p61;
+}
+
+// How many images take turns, row by row, where rows are short: so many that the same row of all fills a
+// panel, for which taps above and below the image then do not exist at all.
+static int64_t images_together(int64_t images, int64_t row, int64_t kernel) {
+    const int64_t panel = 32;
+    if (kernel == 1 || (row > 8 && 2 * row != panel)) return 1;
+    int64_t together = max_i64(1, min_i64(images, panel / max_i64(row, 1)));
+    while (images % together) together--;
+    return together;
 }
 
 OPERATOR(conv2d) {
     const convolution v = convolution_of(sig, input(sig, 0), input(sig, 1), output(sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
-    gemm g = {
+    const int64_t together = images_together(v.n, v.x, v.r);
+    part all = {
+        .columns = {{v.n / together, v.y, together, v.x}},
+        .taps = {{1, v.c, v.r, v.s}},
+        .number = {0, {0, window, v.s, 1}},
+        .b_column = {0, {together * v.g * v.c * in, 0, v.g * v.c * in, 0}},
+        .b_tap = {0, {0, in, 0, 0}},
+        .y_column = {-v.padding[0], {0, v.stride[0], 0, 0}},
+        .x_column = {-v.padding[1], {0, 0, 0, v.stride[1]}},
+        .y_tap = {0, {0, 0, v.dilation[0], 0}},
+        .x_tap = {0, {0, 0, 0, v.dilation[1]}},
+        .c_column = {0, {together * v.g * v.f * out, v.x, v.g * v.f * out, 1}},
+    };
+    place_in_image(&all, v.h, v.w);
+    const gemm g = {
         .batch = v.g,
         .rows = v.f,
-        .columns = {{v.n, v.y, v.x}},
-        .taps = {{v.c, v.r, v.s}},
+        .taps = all.taps,
         .a = data[1],
         .a_batch = v.f * v.c * window,
         .a_row = v.c * window,
-        .a_tap = {0, {window, v.s, 1}},
-        .number = {0, {window, v.s, 1}},
+        .a_tap = all.number,
         .b = data[0],
         .b_batch = v.c * in,
-        .b_column = {0, {v.g * v.c * in, 0, 0}},
-        .b_tap = {0, {in, 0, 0}},
         .b_size = v.n * v.g * v.c * in,
-        .y_column = {-v.padding[0], {0, v.stride[0], 0}},
-        .x_column = {-v.padding[1], {0, 0, v.stride[1]}},
-        .y_tap = {0, {0, v.dilation[0], 0}},
-        .x_tap = {0, {0, 0, v.dilation[1]}},
         .c = data[2],
         .c_batch = v.f * out,
         .c_row = out,
-        .c_column = {0, {v.g * v.f * out, v.x, 1}},
+        .high = v.h,
+        .wide = v.w,
+        .parts = 1,
+        .columns = count_of(&all.columns),
+        .find_part = only_part,
+        .context = &all,
     };
-    return run(&g, v.h, v.w, CALL);
+    return gemm_run(&g, threads, (enum isa)isa);
 }
 
 OPERATOR(conv2d_weight_grad) {
     const convolution v = convolution_of(sig, input(sig, 1), output(sig, 0), input(sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
-    gemm g = {
+    part all = {
+        .columns = {{1, v.c, v.r, v.s}},
+        .taps = {{1, v.n, v.y, v.x}},
+        .number = {0, {0, out, v.x, 1}},
+        .b_column = {0, {0, in, 0, 0}},
+        .b_tap = {0, {0, v.g * v.c * in, 0, 0}},
+        .y_column = {-v.padding[0], {0, 0, v.dilation[0], 0}},
+        .x_column = {-v.padding[1], {0, 0, 0, v.dilation[1]}},
+        .y_tap = {0, {0, 0, v.stride[0], 0}},
+        .x_tap = {0, {0, 0, 0, v.stride[1]}},
+        .c_column = {0, {0, window, v.s, 1}},
+    };
+    place_in_image(&all, v.h, v.w);
+    const gemm g = {
         .batch = v.g,
         .rows = v.f,
-        .columns = {{v.c, v.r, v.s}},
-        .taps = {{v.n, v.y, v.x}},
+        .taps = all.taps,
         .a = data[0],
         .a_batch = v.f * out,
         .a_row = out,
-        .a_tap = {0, {v.g * v.f * out, v.x, 1}},
-        .number = {0, {out, v.x, 1}},
+        .a_tap = {0, {0, v.g * v.f * out, v.x, 1}},
         .b = data[1],
         .b_batch = v.c * in,
-        .b_column = {0, {in, 0, 0}},
-        .b_tap = {0, {v.g * v.c * in, 0, 0}},
         .b_size = v.n * v.g * v.c * in,
-        .y_column = {-v.padding[0], {0, v.dilation[0], 0}},
-        .x_column = {-v.padding[1], {0, 0, v.dilation[1]}},
-        .y_tap = {0, {0, v.stride[0], 0}},
-        .x_tap = {0, {0, 0, v.stride[1]}},
         .c = data[2],
         .c_batch = v.f * v.c * window,
         .c_row = v.c * window,
-        .c_column = {0, {window, v.s, 1}},
+        .high = v.h,
+        .wide = v.w,
+        .parts = 1,
+        .columns = count_of(&all.columns),
+        .find_part = only_part,
+        .context = &all,
     };
-    return run(&g, v.h, v.w, CALL);
+    return gemm_run(&g, threads, (enum isa)isa);
 }
 
 // ------------------------------------------------------------------------------------------- input gradient
@@ -161,44 +190,62 @@ static class class_of(int64_t phase, int64_t size, int64_t kernel, int64_t strid
 }
 
 // With a stride, an input position is read by a part of the taps only, the same for all positions that lie a
-// multiple of the stride apart.
-static int input_grad_of(const convolution *v, const class *y, const class *x, call c) {
+// multiple of the stride apart. These are the parts of the contraction.
+static void input_grad_part(const void *context, int64_t i, part *p) {
+    const convolution *v = context;
     const int64_t window = v->r * v->s, in = v->h * v->w, out = v->y * v->x;
-    gemm g = {
-        .batch = v->g,
-        .rows = v->c,
-        .columns = {{v->n, y->positions, x->positions}},
-        .taps = {{v->f, y->taps, x->taps}},
-        .a = c.data[1],
-        .a_batch = v->f * v->c * window,
-        .a_row = window,
-        .a_tap = {y->first * v->s + x->first, {v->c * window, y->step * v->s, x->step}},
-        .number = {y->first * v->s + x->first, {window, y->step * v->s, x->step}},
-        .b = c.data[0],
-        .b_batch = v->f * out,
-        .b_column = {0, {v->g * v->f * out, 0, 0}},
-        .b_tap = {0, {out, 0, 0}},
-        .b_size = v->n * v->g * v->f * out,
-        .y_column = {y->start, {0, 1, 0}},
-        .x_column = {x->start, {0, 0, 1}},
-        .y_tap = {0, {0, -y->turn, 0}},
-        .x_tap = {0, {0, 0, -x->turn}},
-        .c = c.data[2],
-        .c_batch = v->c * in,
-        .c_row = in,
-        .c_column = {y->phase * v->w + x->phase, {v->g * v->c * in, v->stride[0] * v->w, v->stride[1]}},
+    const int64_t across = min_i64(v->stride[1], v->w);
+    const class y = class_of(i / across, v->h, v->r, v->stride[0], v->padding[0], v->dilation[0]);
+    const class x = class_of(i % across, v->w, v->s, v->stride[1], v->padding[1], v->dilation[1]);
+    const int64_t together = images_together(v->n, x.positions, v->r);
+    *p = (part){
+        .columns = {{v->n / together, y.positions, together, x.positions}},
+        .taps = {{1, v->f, y.taps, x.taps}},
+        .number = {y.first * v->s + x.first, {0, window, y.step * v->s, x.step}},
+        .b_column = {0, {together * v->g * v->f * out, 0, v->g * v->f * out, 0}},
+        .b_tap = {0, {0, out, 0, 0}},
+        .y_column = {y.start, {0, 1, 0, 0}},
+        .x_column = {x.start, {0, 0, 0, 1}},
+        .y_tap = {0, {0, 0, -y.turn, 0}},
+        .x_tap = {0, {0, 0, 0, -x.turn}},
+        .c_column = {y.phase * v->w + x.phase,
+                     {together * v->g * v->c * in, v->stride[0] * v->w, v->g * v->c * in, v->stride[1]}},
     };
-    return run(&g, v->y, v->x, c);
+    place_in_image(p, v->y, v->x);
+}
+
+static void fill(void *context, int64_t begin, int64_t end) {
+    float *to = context;
+    for (int64_t i = begin; i < end; i++) to[i] = -0.0f;
 }
 
 OPERATOR(conv2d_input_grad) {
     const convolution v = convolution_of(sig, output(sig, 0), input(sig, 1), input(sig, 0));
-    int failed = 0;
-    for (int64_t i = 0; i < min_i64(v.stride[0], v.h); i++)
-        for (int64_t j = 0; j < min_i64(v.stride[1], v.w); j++) {
-            const class y = class_of(i, v.h, v.r, v.stride[0], v.padding[0], v.dilation[0]);
-            const class x = class_of(j, v.w, v.s, v.stride[1], v.padding[1], v.dilation[1]);
-            failed |= input_grad_of(&v, &y, &x, CALL);
-        }
-    return failed;
+    // With steps wider than the kernel most positions are read by no tap.
+    const int few = v.r < v.stride[0] || v.s < v.stride[1];
+    if (few) parallel(threads, elements(output(sig, 0)), THREAD_WORK, fill, data[2]);
+    const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
+    const gemm g = {
+        .batch = v.g,
+        .rows = v.c,
+        .taps = {{1, v.f, v.r, v.s}},
+        .a = data[1],
+        .a_batch = v.f * v.c * window,
+        .a_row = window,
+        .a_tap = {0, {0, v.c * window, v.s, 1}},
+        .b = data[0],
+        .b_batch = v.f * out,
+        .b_size = v.n * v.g * v.f * out,
+        .c = data[2],
+        .c_batch = v.c * in,
+        .c_row = in,
+        .high = v.y,
+        .wide = v.x,
+        .parts = min_i64(v.stride[0], v.h) * min_i64(v.stride[1], v.w),
+        .columns = v.n * ceil_div(v.h, v.stride[0]) * ceil_div(v.w, v.stride[1]),
+        .filled = few,
+        .find_part = input_grad_part,
+        .context = &v,
+    };
+    return gemm_run(&g, threads, (enum isa)isa);
 }

@@ -17,15 +17,19 @@ typedef struct {
     const gemm *g;
     const microkernel *kernel;
     enum isa isa;
-    int64_t columns;
     int64_t tiles_m, tiles_n;
+    int64_t packed[CHUNK]; // where the steps of a panel of B are
+    int direct;            // B may be read where it lies
     int failed;
 } plan;
 
-// The taps of one chunk.
+// The taps of one chunk and one part.
 typedef struct {
     int64_t count;
-    int64_t number[CHUNK], a[CHUNK], b[CHUNK], y[CHUNK], x[CHUNK];
+    int64_t a[CHUNK];                     // in a panel of A
+    int64_t b[CHUNK], y[CHUNK], x[CHUNK]; // as the part says
+    int64_t b_runs, b_low, b_high;        // runs in b, at the distance of pack_b; its least and greatest
+    int64_t ahead[CHUNK], ahead_count;    // of b: what the next panel reads and this one does not
 } taps;
 
 // The columns of one panel, and which taps exist for them.
@@ -33,42 +37,90 @@ typedef struct {
     int64_t count;
     int64_t b[MAX_WIDTH], c[MAX_WIDTH], y[MAX_WIDTH], x[MAX_WIDTH];
     uint32_t exists[CHUNK];
-    int whole; // every tap exists for every column
+    int whole;          // every tap exists for every column
+    int some;           // the part's taps are not all, or some of them exist for no column
+    int near_b, near_c; // each half lies in one piece in B, in C
+
+    // Those taps that exist for any column.
+    int64_t steps;
+    const int64_t *a_step, *b_step;
+    int64_t a_some[CHUNK], b_some[CHUNK];
 } panel;
 
-static int64_t count_of(const loops *l) {
+int64_t count_of(const loops *l) {
     return product(l->size, LOOPS);
 }
 
-// The values of f for `count` indices from `begin`.
+void only_part(const void *context, int64_t i, part *p) {
+    (void)i;
+    *p = *(const part *)context;
+}
+
+// The counters of some loops at an index.
+typedef struct {
+    int64_t at[LOOPS];
+} counters;
+
+static counters counters_at(const loops *l, int64_t index) {
+    counters c;
+    for (int d = LOOPS - 1; d >= 0; d--) c.at[d] = index % l->size[d], index /= l->size[d];
+    return c;
+}
+
+// The values of f for `count` indices from c on.
 // NOTE: unsigned, because far from the image (gemm.h) they wrap around.
-static void expand(const loops *l, const linear *f, int64_t begin, int64_t count, int64_t *out) {
-    if (count == 0) return;
-    int64_t inner = begin % l->size[2], middle = begin / l->size[2] % l->size[1];
-    int64_t outer = begin / l->size[2] / l->size[1];
+static void expand(const loops *l, const linear *f, counters c, int64_t count, int64_t *out) {
+    const int64_t size = l->size[LOOPS - 1];
+    const uint64_t step = (uint64_t)f->stride[LOOPS - 1];
     for (int64_t done = 0; done < count;) {
-        const int64_t run = min_i64(l->size[2] - inner, count - done);
-        const uint64_t step = (uint64_t)f->stride[2];
-        const uint64_t first = (uint64_t)f->start + (uint64_t)outer * (uint64_t)f->stride[0] +
-                               (uint64_t)middle * (uint64_t)f->stride[1] + (uint64_t)inner * step;
+        uint64_t first = (uint64_t)f->start;
+        for (int d = 0; d < LOOPS; d++) first += (uint64_t)c.at[d] * (uint64_t)f->stride[d];
+        const int64_t run = min_i64(size - c.at[LOOPS - 1], count - done);
         for (int64_t i = 0; i < run; i++) out[done + i] = (int64_t)(first + (uint64_t)i * step);
         done += run;
-        inner = 0;
-        if (++middle == l->size[1]) middle = 0, outer++;
+        c.at[LOOPS - 1] = 0;
+        for (int d = LOOPS - 2; d >= 0 && ++c.at[d] == l->size[d]; d--) c.at[d] = 0;
     }
 }
 
-// The taps from `first` on that are in one chunk.
-static void find_taps(const gemm *g, int64_t first, taps *t) {
-    const int64_t most = min_i64(CHUNK, count_of(&g->taps) - first);
-    expand(&g->taps, &g->number, first, most, t->number);
-    t->count = 0;
-    while (t->count < most && t->number[t->count] / CHUNK == t->number[0] / CHUNK) t->count++;
-    expand(&g->taps, &g->a_tap, first, t->count, t->a);
-    expand(&g->taps, &g->b_tap, first, t->count, t->b);
-    if (!g->image) return;
-    expand(&g->taps, &g->y_tap, first, t->count, t->y);
-    expand(&g->taps, &g->x_tap, first, t->count, t->x);
+// How many of a part's taps have a number below `number`.
+static int64_t taps_below(const part *s, int64_t number) {
+    int64_t low = 0, high = count_of(&s->taps);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        int64_t found;
+        expand(&s->taps, &s->number, counters_at(&s->taps, middle), 1, &found);
+        if (found < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// The taps of a part whose number is in the chunk from `begin` on.
+static void find_taps(const plan *p, const part *s, int64_t begin, taps *t) {
+    const int64_t first = taps_below(s, begin);
+    t->count = taps_below(s, begin + CHUNK) - first;
+    t->b_runs = 0, t->b_low = INT64_MAX, t->b_high = INT64_MIN, t->ahead_count = 0;
+    if (t->count == 0) return;
+    const counters c = counters_at(&s->taps, first);
+    expand(&s->taps, &s->number, c, t->count, t->a);
+    for (int64_t k = 0; k < t->count; k++) t->a[k] = (t->a[k] - begin) * p->kernel->height;
+    expand(&s->taps, &s->b_tap, c, t->count, t->b);
+    if (s->image) {
+        expand(&s->taps, &s->y_tap, c, t->count, t->y);
+        expand(&s->taps, &s->x_tap, c, t->count, t->x);
+    }
+    int64_t x = c.at[LOOPS - 1], y = c.at[LOOPS - 2];
+    for (int64_t k = 0; k < t->count; k++) {
+        t->b_low = min_i64(t->b_low, t->b[k]), t->b_high = max_i64(t->b_high, t->b[k]);
+        // Of the rows of a window the last is new; taps side by side are in the same cache lines.
+        const int last_row = y == s->taps.size[LOOPS - 2] - 1;
+        if (last_row && (k == 0 || t->b[k] - t->b[k - 1] != 1)) t->ahead[t->ahead_count++] = t->b[k];
+        if (++x == s->taps.size[LOOPS - 1]) x = 0, y = last_row ? 0 : y + 1;
+    }
+    t->b_runs = count_runs(t->b, t->count, apart(s->b_tap.stride[LOOPS - 1]));
 }
 
 // Bit i: 0 <= at[i] + shift < size.
@@ -82,112 +134,141 @@ BODY inside_body(const int64_t *at, int64_t shift, int64_t size, uint32_t *bits)
 }
 VARIANTS(inside, (const int64_t *at, int64_t shift, int64_t size, uint32_t *bits), (at, shift, size, bits))
 
-static void find_existing(const gemm *g, const taps *t, enum isa isa, panel *p) {
-    const int64_t inner = g->taps.size[2], window = g->taps.size[1] * inner;
-    const uint32_t all = (uint32_t)((UINT64_C(1) << p->count) - 1);
+// Returns whether there are taps that exist for no column.
+static int find_existing(const plan *p, const part *s, const taps *t, panel *c) {
+    const gemm *g = p->g;
+    const int64_t inner = s->taps.size[LOOPS - 1], window = s->taps.size[LOOPS - 2] * inner;
+    const uint32_t all = (uint32_t)((UINT64_C(1) << c->count) - 1);
     const int64_t once = min_i64(window, t->count); // then the same again
     uint32_t across[CHUNK], down = 0, common = all;
+    int absent = 0;
     for (int64_t k = 0; k < once; k++) {
         if (k < inner)
-            inside[isa](p->x, t->x[k], g->wide, &across[k]);
+            inside[p->isa](c->x, t->x[k], g->wide, &across[k]);
         else
             across[k] = across[k - inner];
-        if (k == 0 || t->y[k] != t->y[k - 1]) inside[isa](p->y, t->y[k], g->high, &down);
-        p->exists[k] = across[k] & down & all;
-        common &= p->exists[k];
+        if (k == 0 || t->y[k] != t->y[k - 1]) inside[p->isa](c->y, t->y[k], g->high, &down);
+        c->exists[k] = across[k] & down & all;
+        common &= c->exists[k];
+        absent |= c->exists[k] == 0;
     }
     for (int64_t done = once, more; done < t->count; done += more) {
         more = min_i64(done, t->count - done);
-        memcpy(p->exists + done, p->exists, (size_t)more * sizeof *p->exists);
+        memcpy(c->exists + done, c->exists, (size_t)more * sizeof *c->exists);
     }
-    p->whole = common == all;
+    c->whole = common == all;
+    return absent;
 }
 
-static void find_panel(const plan *p, int64_t first, int64_t count, const taps *t, panel *c) {
-    const gemm *g = p->g;
+static int in_one_piece(const int64_t *place, int64_t count, int64_t half) {
+    const int64_t first = min_i64(count, half), second = count - first;
+    return run_of(place, first, 1) == first && (second == 0 || run_of(place + half, second, 1) == second);
+}
+
+static void find_panel(const plan *p, const part *s, int64_t first, int64_t count, const taps *t, panel *c) {
+    const int64_t half = p->kernel->width / 2;
+    const counters at = counters_at(&s->columns, first);
+    expand(&s->columns, &s->b_column, at, count, c->b);
+    expand(&s->columns, &s->c_column, at, count, c->c);
     c->count = count;
+    c->near_b = p->direct && in_one_piece(c->b, count, half);
+    c->near_c = in_one_piece(c->c, count, half);
     c->whole = 1;
-    expand(&g->columns, &g->b_column, first, count, c->b);
-    expand(&g->columns, &g->c_column, first, count, c->c);
-    if (!g->image) return;
-    expand(&g->columns, &g->y_column, first, count, c->y);
-    expand(&g->columns, &g->x_column, first, count, c->x);
-    find_existing(g, t, p->isa, c);
+    c->some = s->taps.size[LOOPS - 1] * s->taps.size[LOOPS - 2] <
+              p->g->taps.size[LOOPS - 1] * p->g->taps.size[LOOPS - 2];
+    c->steps = t->count, c->a_step = t->a, c->b_step = t->b;
+    if (s->image) {
+        expand(&s->columns, &s->y_column, at, count, c->y);
+        expand(&s->columns, &s->x_column, at, count, c->x);
+        if (find_existing(p, s, t, c)) {
+            c->some = 1, c->steps = 0, c->a_step = c->a_some, c->b_step = c->b_some;
+            for (int64_t k = 0; k < t->count; k++) {
+                c->a_some[c->steps] = t->a[k], c->b_some[c->steps] = t->b[k];
+                c->exists[c->steps] = c->exists[k];
+                c->steps += c->exists[k] != 0;
+            }
+        }
+    }
+    if (c->near_b && c->whole && count % half) { // what lies beyond the last column is not to be read
+        c->whole = 0;
+        for (int64_t k = 0; k < c->steps; k++) c->exists[k] = (uint32_t)((UINT64_C(1) << count) - 1);
+    }
 }
 
-// The panels of rows m0 <= m < m1, one after the other. Where rows lie close together, a few taps of all are
-// taken at a time, so that memory is read in its order.
-static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const taps *t, float *out) {
+// The panels of rows m0 <= m < m1, one after the other, for `count` taps with these places in a row. Where
+// rows lie close together, a few taps of all are taken at a time, so that memory is read in its order.
+static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const int64_t *tap, int64_t count,
+                   float *out) {
     const gemm *g = p->g;
     const int64_t height = p->kernel->height, block = g->a_row < CHUNK ? 64 : CHUNK;
-    for (int64_t k = 0; k < t->count; k += block)
+    for (int64_t k = 0; k < count; k += block)
         for (int64_t m = m0; m < m1; m += height) {
             int64_t lane[MAX_HEIGHT];
             for (int64_t i = 0; i < height; i++) lane[i] = (m + i) * g->a_row;
-            const gathered from = {.data = g->a + batch * g->a_batch,
-                                   .lanes = min_i64(height, m1 - m),
-                                   .steps = min_i64(block, t->count - k),
-                                   .lane = lane,
-                                   .step = t->a + k,
-                                   .lane_apart = apart(g->a_row),
-                                   .step_apart = apart(g->a_tap.stride[2])};
-            pack(&from, p->kernel, out + (m - m0) * t->count + k * height, height);
+            gathered from = {.data = g->a + batch * g->a_batch,
+                             .lanes = min_i64(height, m1 - m),
+                             .steps = min_i64(block, count - k),
+                             .lane = lane,
+                             .step = tap + k,
+                             .lane_apart = apart(g->a_row),
+                             .step_apart = apart(g->a_tap.stride[LOOPS - 1])};
+            from.step_runs = count_runs(from.step, from.steps, from.step_apart);
+            pack(&from, p->kernel, out + (m - m0) * count + k * height, height);
         }
 }
 
 // Taps that do not exist are read along with the others where that stays inside b. Where it would not, the
 // tap is moved inside, and its elements are fetched one by one afterwards.
-static void pack_b(const plan *p, int64_t batch, const panel *columns, const taps *t, float *out) {
+static void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, const taps *t,
+                   float *out) {
     const gemm *g = p->g;
-    const int64_t width = p->kernel->width, *lane = columns->b;
+    const int64_t width = p->kernel->width, *lane = columns->b, *step = columns->b_step;
     gathered from = {.data = g->b + batch * g->b_batch,
                      .lanes = columns->count,
-                     .steps = t->count,
+                     .steps = columns->steps,
                      .lane = lane,
-                     .step = t->b,
-                     .lane_apart = apart(g->b_column.stride[2]),
-                     .step_apart = apart(g->b_tap.stride[2])};
-    if (columns->whole) {
-        pack(&from, p->kernel, out, width);
-        return;
-    }
+                     .step = step,
+                     .lane_apart = apart(s->b_column.stride[LOOPS - 1]),
+                     .step_apart = apart(s->b_tap.stride[LOOPS - 1]),
+                     .step_runs = t->b_runs};
     int64_t first = INT64_MIN / 2, last = g->b_size - batch * g->b_batch - 1; // the taps that stay inside b
-    for (int64_t j = 0; j < columns->count && !g->far; j++) {
+    for (int64_t j = 0; j < columns->count && !s->far; j++) {
         first = max_i64(first, -lane[j]);
         last = min_i64(last, g->b_size - batch * g->b_batch - 1 - lane[j]);
     }
-    const int some = !g->far && first <= last;
+    if (columns->whole || (!s->far && first <= t->b_low && t->b_high <= last)) {
+        pack(&from, p->kernel, out, width);
+        return;
+    }
+    const int some = !s->far && first <= last;
     int64_t moved[CHUNK];
-    for (int64_t k = 0; k < t->count; k++) moved[k] = max_i64(first, min_i64(last, t->b[k]));
+    for (int64_t k = 0; k < from.steps; k++) moved[k] = max_i64(first, min_i64(last, step[k]));
     if (some) {
         from.step = moved;
         pack(&from, p->kernel, out, width);
     }
-    for (int64_t k = 0; k < t->count; k++) {
-        if (some && moved[k] == t->b[k]) continue;
+    for (int64_t k = 0; k < from.steps; k++) {
+        if (some && moved[k] == step[k]) continue;
         for (int64_t j = 0; j < columns->count; j++)
             out[k * width + j] =
-                columns->exists[k] >> j & 1 ? from.data[(uint64_t)lane[j] + (uint64_t)t->b[k]] : -0.0f;
+                columns->exists[k] >> j & 1 ? from.data[(uint64_t)lane[j] + (uint64_t)step[k]] : -0.0f;
     }
 }
 
-// Part `i` of `parts` of the elements of the panel that begins with a column, into the second-level cache:
-// they lie too far apart for the processor to foresee them.
-static void prefetch_b(const gemm *g, int64_t batch, int64_t column, const taps *t, int64_t i,
-                       int64_t parts) {
-    int64_t lane;
-    expand(&g->columns, &g->b_column, column, 1, &lane);
-    for (int64_t k = t->count * i / parts; k < t->count * (i + 1) / parts; k++) {
-        if (k > 0 && t->b[k] - t->b[k - 1] == 1) continue; // the same cache lines
-        const uintptr_t at =
-            (uintptr_t)(g->b + batch * g->b_batch) + ((uintptr_t)lane + (uintptr_t)t->b[k]) * sizeof *g->b;
-        __builtin_prefetch((const void *)at, 0, 2);
-        __builtin_prefetch((const void *)(at + 64), 0, 2);
+// Part `i` of `parts` of the elements of the panel that begins with the column at `next`, into the
+// second-level cache: they lie too far apart for the processor to foresee them.
+static void prefetch_b(const float *next, const taps *t, int64_t i, int64_t parts) {
+    for (int64_t k = t->ahead_count * i / parts; k < t->ahead_count * (i + 1) / parts; k++) {
+        const float *at = element(next, t->ahead[k]);
+        __builtin_prefetch(at, 0, 2);
+        __builtin_prefetch(element(at, 16), 0, 2);
     }
 }
 
-static void store(const plan *p, const float *acc, int add, int64_t rows, const panel *columns, float *c) {
-    const int64_t step = apart(p->g->c_column.stride[2]);
+// `c` is where the rows begin.
+static void store(const plan *p, const part *s, const float *acc, int add, int64_t rows, const panel *columns,
+                  float *c) {
+    const int64_t step = apart(s->c_column.stride[LOOPS - 1]);
     for (int64_t j = 0, n; j < columns->count; j += n) {
         n = run_of(columns->c + j, columns->count - j, step);
         p->kernel->store(acc + j, p->kernel->width, add, rows, n, step, c + columns->c[j], p->g->c_row);
@@ -195,65 +276,97 @@ static void store(const plan *p, const float *acc, int add, int64_t rows, const 
 }
 
 // The chunk's totals of `rows` rows and a panel of columns, stored or added.
-static void multiply(const plan *p, const panel *columns, const taps *t, const float *a, const float *b,
-                     int64_t rows, int add, float *c) {
-    const microkernel *kernel = p->kernel;
-    const int64_t width = kernel->width, last = columns->c[columns->count - 1];
-    const uint32_t *mask = columns->whole ? 0 : columns->exists;
-    if (!add && rows == kernel->height && columns->count == width && last - columns->c[0] == width - 1) {
-        kernel->multiply(rows, width, t->count, a, b, mask, c + columns->c[0], p->g->c_row);
+static void multiply(const plan *p, const part *s, const panel *columns, const float *a,
+                     const float *const b[2], int64_t rows, int add, float *c) {
+    const int64_t width = p->kernel->width, half = width / 2;
+    chunk_product product = {.rows = rows,
+                             .columns = columns->count,
+                             .depth = columns->steps,
+                             .a = a,
+                             .b = {b[0], b[1]},
+                             .a_step = columns->near_b || columns->some ? columns->a_step : 0,
+                             .b_step = columns->near_b ? columns->b_step
+                                       : columns->some ? p->packed
+                                                       : 0,
+                             .mask = columns->whole ? 0 : columns->exists};
+    if (columns->near_c) {
+        product.add = add, product.row = p->g->c_row;
+        product.c[0] = c + columns->c[0];
+        product.c[1] = columns->count > half ? c + columns->c[half] : product.c[0];
+        p->kernel->multiply(&product);
     } else {
         _Alignas(64) float acc[MAX_HEIGHT * MAX_WIDTH];
-        kernel->multiply(rows, columns->count, t->count, a, b, mask, acc, width);
-        store(p, acc, add, rows, columns, c);
+        product.row = width, product.c[0] = acc, product.c[1] = acc + half;
+        p->kernel->multiply(&product);
+        store(p, s, acc, add, rows, columns, c);
     }
 }
 
+// Rows m0 <= m < m1 of the panels n0 <= n < n1 of every part.
 static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *a,
                  float *b) {
     const gemm *g = p->g;
     const int64_t height = p->kernel->height, width = p->kernel->width;
     const int64_t panels = ceil_div(m1 - m0, height), total = count_of(&g->taps);
     taps t;
-    panel columns = {0};
+    panel columns;
+    memset(&columns, 0, offsetof(panel, exists)); // of a short panel, more is looked at
 
-    int64_t k = 0;
-    do { // once even if there are no taps
-        find_taps(g, k, &t);
-        pack_a(p, batch, m0, m1, &t, a);
-        for (int64_t n = n0; n < n1; n += width) {
-            find_panel(p, n, min_i64(width, n1 - n), &t, &columns);
-            pack_b(p, batch, &columns, &t, b);
-            for (int64_t i = 0; i < panels; i++) {
-                const int64_t m = m0 + i * height;
-                if (n + width < n1) prefetch_b(g, batch, n + width, &t, i, panels);
-                multiply(p, &columns, &t, a + i * height * t.count, b, min_i64(height, m1 - m), k > 0,
-                         g->c + batch * g->c_batch + m * g->c_row);
+    for (int64_t k = 0; k == 0 || k < total; k += CHUNK) { // once even if there are no taps
+        const int64_t depth = min_i64(CHUNK, total - k);
+        int64_t place[CHUNK];
+        if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
+        pack_a(p, batch, m0, m1, place, depth, a);
+        for (int64_t i = 0; i < g->parts; i++) {
+            part s;
+            g->find_part(g->context, i, &s);
+            if (g->filled && count_of(&s.taps) == 0) continue;
+            find_taps(p, &s, k, &t);
+            if (t.count == 0 && k > 0) continue;
+            const int64_t end = min_i64(n1 * width, count_of(&s.columns));
+            for (int64_t n = n0 * width; n < end; n += width) {
+                find_panel(p, &s, n, min_i64(width, end - n), &t, &columns);
+                const float *all = g->b + batch * g->b_batch, *from[2] = {b, b + width / 2};
+                if (columns.near_b) {
+                    from[0] = element(all, columns.b[0]);
+                    from[1] = columns.count > width / 2 ? element(all, columns.b[width / 2]) : from[0];
+                } else {
+                    pack_b(p, &s, batch, &columns, &t, b);
+                }
+                int64_t next = 0;
+                const int more = n + width < end;
+                if (more) expand(&s.columns, &s.b_column, counters_at(&s.columns, n + width), 1, &next);
+                for (int64_t j = 0; j < panels; j++) {
+                    const int64_t m = m0 + j * height;
+                    if (more) prefetch_b(element(all, next), &t, j, panels);
+                    multiply(p, &s, &columns, a + j * height * depth, from, min_i64(height, m1 - m), k > 0,
+                             g->c + batch * g->c_batch + m * g->c_row);
+                }
             }
         }
-        k += t.count;
-    } while (k < total);
+    }
 }
 
-// Where tile `i` of `tiles` begins, if `size` rows or columns are split evenly into panels of `step`.
-static int64_t bound(int64_t size, int64_t step, int64_t i, int64_t tiles) {
-    return min_i64(size, ceil_div(size, step) * i / tiles * step);
+// Where tile `i` of `tiles` begins, if `panels` are split evenly.
+static int64_t bound(int64_t panels, int64_t i, int64_t tiles) {
+    return panels * i / tiles;
 }
 
 static void range(void *context, int64_t begin, int64_t end) {
     plan *p = context;
     const gemm *g = p->g;
     const int64_t width = p->kernel->width, height = p->kernel->height;
+    const int64_t panels_m = ceil_div(g->rows, height), panels_n = ceil_div(g->columns, width);
     const int64_t depth = min_i64(CHUNK, max_i64(1, count_of(&g->taps)));
-    const int64_t tile_m = ceil_div(ceil_div(g->rows, height), p->tiles_m) * height;
+    const int64_t tile_m = ceil_div(panels_m, p->tiles_m) * height;
     float *a = aligned_alloc(64, (size_t)(ceil_div(tile_m * depth, 16) * 64));
     float *b = aligned_alloc(64, (size_t)(ceil_div(width * depth, 16) * 64));
     if (a && b) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
-            tile(p, i / p->tiles_m / p->tiles_n, bound(g->rows, height, m, p->tiles_m),
-                 bound(g->rows, height, m + 1, p->tiles_m), bound(p->columns, width, n, p->tiles_n),
-                 bound(p->columns, width, n + 1, p->tiles_n), a, b);
+            tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * height,
+                 min_i64(g->rows, bound(panels_m, m + 1, p->tiles_m) * height),
+                 bound(panels_n, n, p->tiles_n), bound(panels_n, n + 1, p->tiles_n), a, b);
         }
     } else {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
@@ -266,15 +379,30 @@ static void range(void *context, int64_t begin, int64_t end) {
 #define TILE_COLUMNS 2048      // its part of C, 2 MiB, in the third
 #define PART (4 * THREAD_WORK) // multiply-adds
 
+// Whether B is read where it lies, if that is in runs, rather than from packed panels: not where the taps of
+// a chunk lie pages apart, or in the same few lines of the first-level cache.
+static int reads_directly(const gemm *g) {
+    part s;
+    int64_t distance = 0; // bytes
+    g->find_part(g->context, 0, &s);
+    for (int d = 0; d < LOOPS; d++)
+        if (s.taps.size[d] > 1) distance = max_i64(distance, s.b_tap.stride[d] * (int64_t)sizeof(float));
+    return distance < 4096 && distance % 2048;
+}
+
 int gemm_run(const gemm *g, int threads, enum isa isa) {
     const microkernel *kernel = microkernels[isa];
-    plan p = {.g = g, .kernel = kernel, .isa = isa, .columns = count_of(&g->columns)};
-    const int64_t total = g->batch * g->rows * p.columns;
+    plan p;
+    p.g = g, p.kernel = kernel, p.isa = isa, p.failed = 0;
+    const int64_t total = g->batch * g->rows * g->columns;
     if (total == 0) return 0;
+    p.direct = reads_directly(g);
+    for (int64_t k = 0; k < min_i64(CHUNK, count_of(&g->taps)); k++) p.packed[k] = k * kernel->width;
 
-    const int64_t panels_m = ceil_div(g->rows, kernel->height), panels_n = ceil_div(p.columns, kernel->width);
+    const int64_t panels_m = ceil_div(g->rows, kernel->height),
+                  panels_n = ceil_div(g->columns, kernel->width);
     p.tiles_m = ceil_div(panels_m, TILE_ROWS / kernel->height);
-    p.tiles_n = ceil_div(panels_n, TILE_COLUMNS / kernel->width);
+    p.tiles_n = ceil_div(panels_n, max_i64(1, TILE_COLUMNS / kernel->width / g->parts));
     const int64_t work = total * max_i64(1, count_of(&g->taps));
     const int64_t parts = min_i64(threads, max_i64(1, work / PART));
     // Split until the threads have equally much to do.

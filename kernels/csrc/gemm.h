@@ -13,41 +13,55 @@
 #include <string.h>
 
 #define CHUNK 512
-#define LOOPS 3
+#define LOOPS 4
 
 // Nested loops, the last one fastest, counted through by one index.
 typedef struct {
     int64_t size[LOOPS];
 } loops;
 
-// start + i[0] * stride[0] + i[1] * stride[1] + i[2] * stride[2] for the counters i of some loops.
+// start + i[0] * stride[0] + i[1] * stride[1] + ... for the counters i of some loops.
 typedef struct {
     int64_t start, stride[LOOPS];
 } linear;
 
+// Columns, and those taps that exist for any of them: all, unless said otherwise.
 typedef struct {
-    int64_t batch, rows;
     loops columns, taps;
-
-    // A[m, k] is a[m * a_row + a_tap(k)], B[k, n] is b[b_column(n) + b_tap(k)], C[m, n] is
-    // c[m * c_row + c_column(n)]; each in its part for the batch.
-    const float *a, *b;
-    float *c;
-    int64_t a_batch, b_batch, c_batch;
-    int64_t a_row, c_row;
-    linear a_tap, b_tap, b_column, c_column;
-
-    // A tap's number in the order, ascending. Taps that exist for no column may be left out.
-    linear number;
+    linear number; // which k a tap is, ascending
+    // B[k, n] is b[b_column(n) + b_tap(k)], C[m, n] is c[m * c_row + c_column(n)].
+    linear b_tap, b_column, c_column;
 
     // With an image, tap k of column n exists if 0 <= y(n) + y(k) < high and 0 <= x(n) + x(k) < wide. Else it
     // may lie anywhere, even outside b, which has `b_size` elements.
-    // INVARIANT: y_tap and x_tap do not depend on the outermost loop, x_tap not on the middle one.
+    // INVARIANT: x_tap depends on the innermost loop only, y_tap on the one around it only.
     // `far` if what lies outside is so far off that its place in b does not fit 64 bits.
     int image, far;
-    int64_t high, wide, b_size;
     linear y_tap, x_tap, y_column, x_column;
+} part;
+
+typedef struct gemm {
+    int64_t batch, rows;
+    // A[m, k] is a[m * a_row + a_tap(k)]. Operands lie each in their part for the batch.
+    loops taps;
+    linear a_tap;
+    const float *a, *b;
+    float *c;
+    int64_t a_batch, b_batch, c_batch;
+    int64_t a_row, c_row, b_size;
+    int64_t high, wide;
+
+    // The columns, in parts with at most `columns` of them.
+    int64_t parts, columns;
+    int filled; // C is -0 everywhere, what parts without any taps are
+    void (*find_part)(const void *context, int64_t i, part *p);
+    const void *context;
 } gemm;
+
+int64_t count_of(const loops *l);
+
+// Of a contraction in one part, its context.
+void only_part(const void *context, int64_t i, part *p);
 
 // Returns 1 if there is no memory.
 int gemm_run(const gemm *g, int threads, enum isa isa);

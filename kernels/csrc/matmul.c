@@ -20,24 +20,31 @@ static int multiply(const product_shape *s, const float *a, const float *b, floa
     const int turn = s->n <= FEW && s->m > s->n;
     const int64_t *left = turn ? s->b : s->a, *right = turn ? s->a : s->b;
     const int down = turn ? COLUMN : ROW, across = turn ? ROW : COLUMN;
+    const part all = {
+        .columns = {{1, 1, 1, turn ? s->m : s->n}},
+        .taps = {{1, 1, 1, s->k}},
+        .number = {0, {0, 0, 0, 1}},
+        .b_tap = {0, {0, 0, 0, right[down]}},
+        .b_column = {0, {0, 0, 0, right[across]}},
+        .c_column = {0, {0, 0, 0, s->c[across]}},
+    };
     const gemm g = {
         .batch = s->batch,
         .rows = turn ? s->n : s->m,
-        .columns = {{1, 1, turn ? s->m : s->n}},
-        .taps = {{1, 1, s->k}},
-        .number = {0, {0, 0, 1}},
+        .taps = all.taps,
+        .a_tap = {0, {0, 0, 0, left[across]}},
         .a = turn ? b : a,
         .a_batch = left[BATCH],
         .a_row = left[down],
-        .a_tap = {0, {0, 0, left[across]}},
         .b = turn ? a : b,
         .b_batch = right[BATCH],
-        .b_column = {0, {0, 0, right[across]}},
-        .b_tap = {0, {0, 0, right[down]}},
         .c = c,
         .c_batch = s->c[BATCH],
         .c_row = s->c[down],
-        .c_column = {0, {0, 0, s->c[across]}},
+        .parts = 1,
+        .columns = count_of(&all.columns),
+        .find_part = only_part,
+        .context = &all,
     };
     return gemm_run(&g, threads, isa);
 }

@@ -9,14 +9,32 @@
 #define MAX_HEIGHT 12
 #define MAX_WIDTH 32 // columns of a panel, at most: one bit each in a mask
 
+// acc[i, j] = chain over k < depth of fma(a[a_step[k] + i], B[k, j], .), from -0, for i < rows, j < columns.
+//
+// A panel of columns has two halves of width / 2, each contiguous in B and in C: half h of B[k] is at
+// b[h] + b_step[k]. No steps at all mean whole panels: a_step[k] = k * height, b_step[k] = k * width, b
+// aligned. With a mask, column j leaves out step k where bit j of mask[k] is clear, and does not read it.
+// Without one, what lies behind the last column of a half may be read. Half h of row i of C is at c[h] + i *
+// row: it becomes acc, or acc is added to it.
+typedef struct {
+    int64_t rows, columns, depth;
+    const float *a, *b[2];
+    const int64_t *a_step, *b_step;
+    const uint32_t *mask;
+    int add;
+    float *c[2];
+    int64_t row;
+} chunk_product;
+
+// An address by arithmetic that may wrap around; what no mask allows to be read may lie anywhere.
+static inline const float *element(const float *base, int64_t at) {
+    return (const float *)((uintptr_t)base + (uintptr_t)at * sizeof *base);
+}
+
 // Panels of A are `height` rows, panels of B `width` columns. Every `apart` is 1 or 2.
 typedef struct {
     int64_t height, width;
-    // acc[i * stride + j] = chain over k < depth of fma(a[k * height + i], b[k * width + j], .), from -0.
-    // With a mask, column j leaves out step k where bit j of mask[k] is clear, whatever lies in b there.
-    // All of a panel may be computed and written; only i < rows and j < columns are asked for.
-    void (*multiply)(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b,
-                     const uint32_t *mask, float *acc, int64_t stride);
+    void (*multiply)(const chunk_product *p);
     // to[k * width + i] = from[first + i * apart + step[k]], for i < lanes <= MAX_WIDTH and k < steps
     void (*copy)(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
                  int64_t steps, float *to, int64_t width);

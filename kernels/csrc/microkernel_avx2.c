@@ -17,16 +17,20 @@ INLINE __m256 lanes_of(uint32_t bits) {
         _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), select), select));
 }
 
-// Whether there is a mask is a constant where this is called.
-INLINE void block(int64_t depth, const float *a, const float *b, const uint32_t *mask, float *acc,
-                  int64_t stride) {
+// Whether there are steps and a mask is a constant where this is called.
+INLINE void block(const chunk_product *p, int steps, const uint32_t *mask) {
     __m256 sum[HEIGHT][2];
 #pragma GCC unroll 6
     for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
-    for (int64_t k = 0; k < depth; k++, a += HEIGHT, b += WIDTH) {
-        const __m256 column[2] = {_mm256_load_ps(b), _mm256_load_ps(b + LANES)};
-        const uint32_t bits = mask ? mask[k] : 0;
-        const __m256 exists[2] = {lanes_of(bits), lanes_of(bits >> LANES)};
+    for (int64_t k = 0; k < p->depth; k++) {
+        const float *a = p->a + (steps ? p->a_step[k] : k * HEIGHT);
+        __m256 column[2], exists[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            const float *b = element(p->b[v], steps ? p->b_step[k] : k * WIDTH);
+            if (mask) exists[v] = lanes_of(mask[k] >> v * LANES);
+            column[v] = mask ? _mm256_maskload_ps(b, _mm256_castps_si256(exists[v])) : _mm256_loadu_ps(b);
+        }
 #pragma GCC unroll 6
         for (int i = 0; i < HEIGHT; i++) {
             const __m256 row = _mm256_broadcast_ss(a + i);
@@ -37,20 +41,30 @@ INLINE void block(int64_t depth, const float *a, const float *b, const uint32_t 
             }
         }
     }
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; v++) {
+        const int64_t columns = p->columns - v * LANES;
+        const __m256i kept =
+            _mm256_castps_si256(lanes_of(columns < LANES ? (1u << max_i64(columns, 0)) - 1 : 0xFF));
 #pragma GCC unroll 6
-    for (int i = 0; i < HEIGHT; i++) {
-        _mm256_storeu_ps(acc + i * stride, sum[i][0]);
-        _mm256_storeu_ps(acc + i * stride + LANES, sum[i][1]);
+        for (int i = 0; i < HEIGHT; i++) {
+            if (i >= p->rows) continue;
+            float *c = p->c[v] + i * p->row;
+            const __m256 old = p->add ? _mm256_maskload_ps(c, kept) : _mm256_set1_ps(-0.0f);
+            _mm256_maskstore_ps(c, kept, _mm256_add_ps(old, sum[i][v]));
+        }
     }
 }
 
-TARGET_AVX2 static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b,
-                                 const uint32_t *mask, float *acc, int64_t stride) {
-    (void)rows, (void)columns;
-    if (mask)
-        block(depth, a, b, mask, acc, stride);
+TARGET_AVX2 static void multiply(const chunk_product *p) {
+    if (p->a_step && p->mask)
+        block(p, 1, p->mask);
+    else if (p->a_step)
+        block(p, 1, 0);
+    else if (p->mask)
+        block(p, 0, p->mask);
     else
-        block(depth, a, b, 0, acc, stride);
+        block(p, 0, 0);
 }
 
 // Two vectors that may overlap, rather than a loop of varying length.

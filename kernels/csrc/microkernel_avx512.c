@@ -16,22 +16,53 @@ INLINE __mmask16 half(const uint32_t *mask, int v) {
     return bits;
 }
 
-// `height` rows and `vectors` vectors of columns. Both, and whether there is a mask, are constants where
-// this is called, so that the accumulators are registers.
-INLINE void block(int height, int vectors, int64_t depth, const float *a, const float *b,
-                  const uint32_t *mask, float *acc, int64_t stride) {
+// The first n bits.
+INLINE __mmask16 low_bits(int64_t n) {
+    return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xFFFF);
+}
+
+INLINE void add_to(float *c, __mmask16 kept, int add, __m512 value) {
+    if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(kept, c), value);
+    _mm512_mask_storeu_ps(c, kept, value);
+}
+
+// Accumulators to C. NOTE: a store with a mask, even of all ones, takes several times as long as one without.
+INLINE void finish(int height, int vectors, const chunk_product *p, __m512 sum[HEIGHT][2], int whole) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+        const __mmask16 kept = low_bits(p->columns - v * LANES);
+#pragma GCC unroll 12
+        for (int i = 0; i < height; i++) {
+            float *c = p->c[v] + i * p->row;
+            if (!whole && i >= p->rows) continue;
+            if (!whole)
+                add_to(c, kept, p->add, sum[i][v]);
+            else
+                _mm512_storeu_ps(c, p->add ? _mm512_add_ps(_mm512_loadu_ps(c), sum[i][v]) : sum[i][v]);
+        }
+    }
+}
+
+// `height` rows and `vectors` vectors of columns. Both, and whether there are steps and a mask, are constants
+// where this is called, so that the accumulators are registers.
+INLINE void block(int height, int vectors, int steps, const chunk_product *p, const uint32_t *mask) {
+    const int64_t *a_step = p->a_step, *b_step = p->b_step;
+    const float *const b[2] = {p->b[0], p->b[1]};
+    const int64_t depth = p->depth;
     __m512 sum[HEIGHT][2];
 #pragma GCC unroll 12
     for (int i = 0; i < height; i++)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) sum[i][v] = _mm512_set1_ps(-0.0f);
-    for (int64_t k = 0; k < depth; k++, a += HEIGHT, b += WIDTH) {
+    for (int64_t k = 0; k < depth; k++) {
+        const float *a = p->a + (steps ? a_step[k] : k * HEIGHT);
         __m512 column[2];
         __mmask16 exists[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
-            column[v] = _mm512_load_ps(b + v * LANES);
+            const float *from = element(b[v], steps ? b_step[k] : k * WIDTH);
             exists[v] = mask ? half(mask + k, v) : 0;
+            column[v] = mask ? _mm512_maskz_loadu_ps(exists[v], from) : _mm512_loadu_ps(from);
         }
 #pragma GCC unroll 12
         for (int i = 0; i < height; i++) {
@@ -42,38 +73,38 @@ INLINE void block(int height, int vectors, int64_t depth, const float *a, const 
                                  : _mm512_fmadd_ps(row, column[v], sum[i][v]);
         }
     }
-#pragma GCC unroll 12
-    for (int i = 0; i < height; i++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) _mm512_storeu_ps(acc + i * stride + v * LANES, sum[i][v]);
+    if (p->rows >= height && p->columns == vectors * LANES) {
+        finish(height, vectors, p, sum, 1);
+    } else {
+        finish(height, vectors, p, sum, 0);
+    }
 }
 
-INLINE void blocks(int64_t rows, int vectors, int64_t depth, const float *a, const float *b,
-                   const uint32_t *mask, float *acc, int64_t stride) {
-    if (rows > 8)
-        block(12, vectors, depth, a, b, mask, acc, stride);
-    else if (rows > 4)
-        block(8, vectors, depth, a, b, mask, acc, stride);
+INLINE void heights(int vectors, int steps, const chunk_product *p, const uint32_t *mask) {
+    if (p->rows > 8)
+        block(12, vectors, steps, p, mask);
+    else if (p->rows > 4)
+        block(8, vectors, steps, p, mask);
     else
-        block(4, vectors, depth, a, b, mask, acc, stride);
+        block(4, vectors, steps, p, mask);
 }
 
-TARGET_AVX512 static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a,
-                                   const float *b, const uint32_t *mask, float *acc, int64_t stride) {
-    if (columns > LANES) {
-        if (mask)
-            blocks(rows, 2, depth, a, b, mask, acc, stride);
-        else
-            blocks(rows, 2, depth, a, b, 0, acc, stride);
-    } else if (mask)
-        blocks(rows, 1, depth, a, b, mask, acc, stride);
+INLINE void widths(int steps, const chunk_product *p, const uint32_t *mask) {
+    if (p->columns > LANES)
+        heights(2, steps, p, mask);
     else
-        blocks(rows, 1, depth, a, b, 0, acc, stride);
+        heights(1, steps, p, mask);
 }
 
-// The first n bits.
-INLINE __mmask16 low_bits(int64_t n) {
-    return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xFFFF);
+TARGET_AVX512 static void multiply(const chunk_product *p) {
+    if (p->a_step && p->mask)
+        widths(1, p, p->mask);
+    else if (p->a_step)
+        widths(1, p, 0);
+    else if (p->mask)
+        widths(0, p, p->mask);
+    else
+        widths(0, p, 0);
 }
 
 // The first n of 16 elements, n > 0. Reads no others.
@@ -85,22 +116,43 @@ INLINE __m512 gather(const float *from, int64_t n, int64_t apart) {
     return _mm512_permutex2var_ps(low, even, high);
 }
 
-INLINE void copy_apart(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
-                       int64_t steps, float *to, int64_t width) {
+// `bytes` of a vector, a constant where this is called; whole vectors, which need no masks.
+INLINE void copy_whole(const float *from, const int64_t *step, int64_t steps, float *to, int64_t width,
+                       int bytes) {
+    for (int64_t k = 0; k < steps; k++, to += width) {
+        const float *in = from + step[k];
+        if (bytes == 16) _mm_storeu_ps(to, _mm_loadu_ps(in));
+        if (bytes == 32) _mm256_storeu_ps(to, _mm256_loadu_ps(in));
+        if (bytes >= 64) _mm512_storeu_ps(to, _mm512_loadu_ps(in));
+        if (bytes == 128) _mm512_storeu_ps(to + LANES, _mm512_loadu_ps(in + LANES));
+    }
+}
+
+INLINE void copy_some(const float *from, int64_t lanes, int64_t apart, const int64_t *step, int64_t steps,
+                      float *to, int64_t width) {
     for (int64_t i = 0; i < lanes; i += LANES) {
-        const int64_t n = min_i64(LANES, lanes - i), start = first + i * apart;
+        const int64_t n = min_i64(LANES, lanes - i);
         for (int64_t k = 0; k < steps; k++)
             _mm512_mask_storeu_ps(to + k * width + i, low_bits(n),
-                                  gather(from + (start + step[k]), n, apart));
+                                  gather(from + (i * apart + step[k]), n, apart));
     }
 }
 
 TARGET_AVX512 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart,
                                const int64_t *step, int64_t steps, float *to, int64_t width) {
-    if (apart == 1)
-        copy_apart(from, first, lanes, 1, step, steps, to, width);
+    from = element(from, first);
+    if (apart == 2)
+        copy_some(from, lanes, 2, step, steps, to, width);
+    else if (lanes == 2 * LANES)
+        copy_whole(from, step, steps, to, width, 128);
+    else if (lanes == LANES)
+        copy_whole(from, step, steps, to, width, 64);
+    else if (lanes == LANES / 2)
+        copy_whole(from, step, steps, to, width, 32);
+    else if (lanes == LANES / 4)
+        copy_whole(from, step, steps, to, width, 16);
     else
-        copy_apart(from, first, lanes, 2, step, steps, to, width);
+        copy_some(from, lanes, 1, step, steps, to, width);
 }
 
 // Up to 16 lanes and 16 steps. Constant numbers of them leave nothing to decide.
@@ -113,7 +165,13 @@ INLINE void transpose_part(const float *from, int64_t first, int64_t steps, int6
     transpose_block(r);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
-        if (k < steps) _mm512_mask_storeu_ps(to + k * width, low_bits(lanes), r[k]);
+        if (k < steps) {
+            if (lanes == LANES ||
+                (lanes == width && k + 1 < steps)) // the next step's row follows and mends it
+                _mm512_storeu_ps(to + k * width, r[k]);
+            else
+                _mm512_mask_storeu_ps(to + k * width, low_bits(lanes), r[k]);
+        }
 }
 
 INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int64_t apart,
@@ -124,6 +182,8 @@ INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int
                           n = min_i64(LANES, steps - k);
             if (m == LANES && n == LANES) // nothing to decide where both are constants
                 transpose_part(from, at, LANES, apart, lane + i, LANES, to + k * width + i, width);
+            else if (m == HEIGHT && n == LANES && width == HEIGHT)
+                transpose_part(from, at, LANES, apart, lane, HEIGHT, to + k * width, HEIGHT);
             else
                 transpose_part(from, at, n, apart, lane + i, m, to + k * width + i, width);
         }
@@ -135,11 +195,6 @@ TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t st
         transpose_apart(from, first, steps, 1, lane, lanes, to, width);
     else
         transpose_apart(from, first, steps, 2, lane, lanes, to, width);
-}
-
-INLINE void add_to(float *c, __mmask16 kept, int add, __m512 value) {
-    if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(kept, c), value);
-    _mm512_mask_storeu_ps(c, kept, value);
 }
 
 TARGET_AVX512 static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns,

@@ -5,18 +5,26 @@
 
 #define HEIGHT 4
 #define WIDTH 8
+#define HALF 4
 
-static void multiply(int64_t rows, int64_t columns, int64_t depth, const float *a, const float *b,
-                     const uint32_t *mask, float *acc, int64_t stride) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) acc[i * stride + j] = -0.0f;
-    for (int64_t k = 0; k < depth; k++)
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++) {
-                float *sum = &acc[i * stride + j];
+static void multiply(const chunk_product *p) {
+    float acc[HEIGHT * WIDTH];
+    for (int i = 0; i < HEIGHT * WIDTH; i++) acc[i] = -0.0f;
+    for (int64_t k = 0; k < p->depth; k++)
+        for (int64_t j = 0; j < p->columns; j++) {
+            const float *a = p->a + (p->a_step ? p->a_step[k] : k * HEIGHT);
+            if (p->mask && !(p->mask[k] >> j & 1)) continue;
+            const float b = *element(p->b[j / HALF], (p->b_step ? p->b_step[k] : k * WIDTH) + j % HALF);
+            for (int64_t i = 0; i < p->rows; i++) {
                 // NOTE: fmaf of the C library is correctly rounded, with or without the instruction.
-                if (!mask || mask[k] >> j & 1) *sum = fmaf(a[k * HEIGHT + i], b[k * WIDTH + j], *sum);
+                acc[i * WIDTH + j] = fmaf(a[i], b, acc[i * WIDTH + j]);
             }
+        }
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t j = 0; j < p->columns; j++) {
+            float *to = &p->c[j / HALF][i * p->row + j % HALF];
+            *to = (p->add ? *to : -0.0f) + acc[i * WIDTH + j];
+        }
 }
 
 static void copy(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,

@@ -12,6 +12,12 @@ static inline int64_t run_of(const int64_t *offset, int64_t count, int64_t apart
     return n;
 }
 
+static inline int64_t count_runs(const int64_t *offset, int64_t count, int64_t apart) {
+    int64_t breaks = 0;
+    for (int64_t i = 1; i < count; i++) breaks += offset[i] - offset[i - 1] != apart;
+    return breaks + 1;
+}
+
 // The distance at which offsets with this stride form runs: the micro-kernels know 1 and 2. With any other
 // stride there will be no runs at 1.
 static inline int64_t apart(int64_t stride) {
@@ -24,6 +30,7 @@ typedef struct {
     int64_t lanes, steps;
     const int64_t *lane, *step;
     int64_t lane_apart, step_apart;
+    int64_t step_runs; // of steps that lie step_apart
 } gathered;
 
 // to[k * width + i] = lane i of step k
