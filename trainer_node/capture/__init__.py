@@ -7,7 +7,7 @@ recipe      what a training job is; `build`
 recipes     built-in ones
 step        batch, forward, loss, backward, optimizer as one program: `capture`, `sketch`
 trace       passes 1 and 2: PyTorch to a functional ATen graph
-attention   scaled_dot_product_attention with few large tensors
+whole       attention and rms_norm in the form that composites have
 lowering    pass 3: ATen to the operator set; its rules are in aten_*
 knowledge   what is known of a value before the program runs
 builder     the program under construction

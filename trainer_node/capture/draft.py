@@ -45,7 +45,7 @@ class Source:
                 f"{name} has no values (the module was made on the meta device, or with fake tensors); "
                 f"give them as initial[...], an array or a function that reads one"
             )
-        array = np.ascontiguousarray(self.read()).reshape(self.type.shape)
+        array = np.asarray(self.read(), order="C")
         if TensorType.of(array) != self.type:
             raise CaptureError(f"{name} was read as {TensorType.of(array)}; the module has {self.type}")
         return array

@@ -13,7 +13,8 @@ from .errors import CaptureError
 from .optimizers import SGD, Adam, Groups, LearningRate, Optimizer, Parameter
 
 _NEVER = {"amsgrad": False, "maximize": False, "differentiable": False}  # options that must have this value
-_SPEED = {"foreach", "fused", "capturable", "params", "param_names", "initial_lr"}  # these change no number
+_SPEED = {"foreach", "fused", "capturable", "params", "param_names"}  # these change no number
+_SCHEDULE = {"lr", "initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum"}  # of a scheduler
 
 
 def convert(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int | None) -> Optimizer:
@@ -47,22 +48,35 @@ def _schedule(optimizer: torch.optim.Optimizer, scheduler: Any, steps: int) -> l
     """The rates of every group at every step. Scheduler and optimizer are as before afterwards."""
     if getattr(scheduler, "optimizer", None) is not optimizer:
         raise CaptureError("the scheduler belongs to another optimizer")
-    before = copy.deepcopy(scheduler.state_dict()), [group["lr"] for group in optimizer.param_groups]
+    state, before = copy.deepcopy(scheduler.state_dict()), [dict(group) for group in optimizer.param_groups]
     tables: list[list[float]] = [[] for _ in optimizer.param_groups]
-    with warnings.catch_warnings(action="ignore"):  # it steps without its optimizer
-        for _ in range(steps):
-            for table, group in zip(tables, optimizer.param_groups, strict=True):
+    try:
+        for step in range(steps):
+            if step:
+                _advance(scheduler)
+            for table, group, own in zip(tables, optimizer.param_groups, before, strict=True):
                 table.append(float(group["lr"]))
-            try:
-                scheduler.step()
-            except TypeError as error:
-                raise CaptureError(
-                    f"{type(scheduler).__name__} needs more than the step number, which a committed table cannot have"
-                ) from error
-    scheduler.load_state_dict(before[0])
-    for group, rate in zip(optimizer.param_groups, before[1], strict=True):
-        group["lr"] = rate
+                if changed := [k for k, v in group.items() if k not in _SCHEDULE | _SPEED and v != own[k]]:
+                    raise CaptureError(
+                        f"{type(scheduler).__name__} changes {', '.join(changed)}, not only the rate; "
+                        "switch that off (cycle_momentum=False)"
+                    )
+    finally:
+        scheduler.load_state_dict(state)
+        for group, own in zip(optimizer.param_groups, before, strict=True):
+            group.update(own)
     return tables
+
+
+def _advance(scheduler: Any) -> None:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # it steps without its optimizer
+            scheduler.step()
+    except (TypeError, ValueError) as error:
+        raise CaptureError(
+            f"{type(scheduler).__name__} cannot be run by itself for so many steps ({error}); "
+            "a schedule is a table that depends on the step number alone"
+        ) from error
 
 
 def _options(kind: str, group: Mapping[str, Any], *used: str) -> dict[str, Any]:
@@ -70,7 +84,7 @@ def _options(kind: str, group: Mapping[str, Any], *used: str) -> dict[str, Any]:
     for name, value in group.items():
         if name in _NEVER and value != _NEVER[name]:
             raise CaptureError(f"{kind} with {name}={value} has no counterpart; use {name}={_NEVER[name]}")
-        if name not in {*_NEVER, *_SPEED, *used, "lr"}:
+        if name not in {*_NEVER, *_SPEED, *_SCHEDULE, *used}:
             raise CaptureError(
                 f"{kind} has the option {name}, which is not known here; use another optimizer"
             )

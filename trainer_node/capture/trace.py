@@ -23,8 +23,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from .attention import AttentionMode
 from .errors import CaptureError, Unsupported
+from .whole import WholeOperators
 
 Loss = Callable[..., Any]
 """`loss(output, *targets)` gives a scalar tensor, or (scalar tensor, {name: metric tensor})."""
@@ -179,7 +179,7 @@ def _capture_settings() -> Iterator[None]:
     with (
         warnings.catch_warnings(action="ignore"),
         enable_python_dispatcher(),
-        AttentionMode(),
+        WholeOperators(),
         torch.backends.mkldnn.flags(enabled=False),
         torch.fx.traceback.preserve_node_meta(),
     ):

@@ -79,9 +79,8 @@ def gradients_f64(
         name: value.double() if value.is_floating_point() else value
         for name, value in next(batches(data, order)).items()
     }
-    with torch.backends.mkldnn.flags(enabled=False):
-        value = objective(double, batch)
-        value.backward()
+    value = objective(double, batch)
+    value.backward()
     found = {n: p.grad.numpy() for n, p in double.named_parameters() if p.grad is not None}
     return value.item(), found
 

@@ -1,0 +1,112 @@
+"""`scaled_dot_product_attention` in the form that composites have: one scale, one mask, one softmax.
+
+PyTorch's own decomposition scales queries and keys each by a root, writes out a mask of floats and, where several heads
+share a key, copies of the keys. This one gives the same numbers with fewer large tensors. `rms_norm`, which PyTorch
+decomposes before it can be recognised, is sent to the operator that has a gradient of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from .errors import Unsupported
+
+
+class WholeOperators(TorchFunctionMode):
+    """Puts `attention` and `rms_norm` in the place of PyTorch's, wherever they are called from."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[Any], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is functional.scaled_dot_product_attention:
+            return attention(*args, **(kwargs or {}))
+        if func in (torch.rms_norm, functional.rms_norm):
+            return rms_norm(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def rms_norm(
+    x: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None = None,
+    eps: float | None = None,
+) -> torch.Tensor:
+    result: torch.Tensor = _RmsNorm.apply(x, list(normalized_shape), weight, eps)
+    return result
+
+
+class _RmsNorm(torch.autograd.Function):
+    """The two operators that PyTorch has for it, kept whole."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        context: Any, x: torch.Tensor, shape: list[int], weight: torch.Tensor | None, eps: float | None
+    ) -> torch.Tensor:
+        y, scale = torch.ops.aten._fused_rms_norm(x, shape, weight, eps)
+        context.save_for_backward(x, weight, scale)
+        context.shape = shape
+        return y  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(context: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        x, weight, scale = context.saved_tensors
+        wanted = [context.needs_input_grad[0], weight is not None and context.needs_input_grad[2]]
+        of_x, of_weight = torch.ops.aten._fused_rms_norm_backward(
+            grad, x, context.shape, scale, weight, wanted
+        )
+        return of_x, None, of_weight, None
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """query [..., H, L, E], key [..., K, S, E], value [..., K, S, V] -> [..., H, L, V]; K is H, or divides it (gqa)."""
+    if is_causal and attn_mask is not None:
+        raise Unsupported("attention with a mask and is_causal", "pass one of them, as PyTorch demands")
+    heads, length, keys = query.shape[-3:-2], query.shape[-2], key.shape[-2]
+    shape = (*query.shape[:-1], keys)
+    shared = enable_gqa and heads != key.shape[-3:-2]
+    if shared:  # the queries of the heads that share a key are rows of one product
+        query = query.reshape(*key.shape[:-2], -1, query.shape[-1])
+    scores = torch.matmul(query, key.transpose(-2, -1)).reshape(
+        shape if shared else (*query.shape[:-1], keys)
+    )
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(length, keys, dtype=torch.bool).tril()
+    if attn_mask is None:
+        weights = torch.softmax(scores, -1)
+    elif attn_mask.dtype == torch.bool:
+        weights = torch.ops.aten._safe_softmax(_Masked.apply(scores, attn_mask), -1)
+    else:
+        weights = torch.ops.aten._safe_softmax(scores + attn_mask, -1)
+    weights = functional.dropout(weights, dropout_p)
+    if not shared:
+        return torch.matmul(weights, value)
+    mixed = torch.matmul(weights.reshape(*value.shape[:-2], -1, keys), value)
+    return mixed.reshape(*shape[:-1], value.shape[-1])
+
+
+class _Masked(torch.autograd.Function):
+    """Scores where the mask is 1, -inf elsewhere. Its gradient needs no mask: the softmax's is 0 there already."""
+
+    @staticmethod
+    def forward(_: Any, scores: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return torch.where(keep, scores, -math.inf)
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        return grad, None
