@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -51,8 +51,17 @@ class Recipe:
     clip_norm: float | None = None
 
 
-def build(recipe: Recipe) -> Bundle:
+@runtime_checkable
+class Job(Protocol):
+    """What a recipe may give instead: anything that builds a bundle by itself (trainer_node.inference)."""
+
+    def build(self) -> Bundle: ...
+
+
+def build(recipe: Recipe | Job) -> Bundle:
     """Capture the recipe's training step. Raises CaptureError."""
+    if not isinstance(recipe, Recipe):
+        return recipe.build()
     if recipe.steps < 1 or recipe.batch_size < 1 or not 0 <= recipe.seed < 1 << 64:
         raise CaptureError(
             f"{recipe.steps} steps, batch size {recipe.batch_size}, seed {recipe.seed}: "
@@ -119,7 +128,7 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
     }
 
 
-def load_recipe(spec: str, **overrides: Any) -> Recipe:
+def load_recipe(spec: str, **overrides: Any) -> Recipe | Job:
     """A recipe by built-in name (`digits-mlp`), or `path/to/file.py:function`. Runs that file: it must be trusted.
 
     `overrides` are given to the function, for example `steps=100`; those that are None are left out.
@@ -138,7 +147,7 @@ def load_recipe(spec: str, **overrides: Any) -> Recipe:
         recipe = function(**{name: value for name, value in overrides.items() if value is not None})
     except TypeError as error:
         raise CaptureError(f"recipe {spec}: {error}") from error
-    if not isinstance(recipe, Recipe):
+    if not isinstance(recipe, Recipe | Job):
         raise CaptureError(f"recipe {spec} gives {type(recipe).__name__}; it must give a Recipe")
     return recipe
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from referee_py.errors import InvalidInput
@@ -72,8 +73,21 @@ def build(
         str | None,
         typer.Option(help='Arrays for the model: "input_ids,mask"; the first.', rich_help_panel=_ONNX),
     ] = None,
+    predict: Annotated[
+        bool | None,
+        typer.Option("--predict", help="Do not train: run the model over the data.", rich_help_panel=_ONNX),
+    ] = None,
+    decode: Annotated[
+        int | None,
+        typer.Option(
+            help="Do not train: continue each row of the data to so many tokens.", rich_help_panel=_ONNX
+        ),
+    ] = None,
+    stop: Annotated[
+        int | None, typer.Option(help="The token that ends a row, with --decode.", rich_help_panel=_ONNX)
+    ] = None,
 ) -> None:
-    """Capture a training job into a bundle: program, terms and tensors."""
+    """Capture a job into a bundle: program, terms and tensors."""
     capture = _capture()
     options = {
         "data": data,
@@ -86,9 +100,16 @@ def build(
         "freeze": freeze,
         "output": output,
         "inputs": inputs,
+        "predict": predict,
+        "decode": decode,
+        "stop": stop,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    if recipe.endswith(".onnx"):
+    if recipe.endswith(".onnx") and ("predict" in given or "decode" in given):
+        if steps is not None or seed is not None:
+            raise InvalidInput("--steps and --seed are for training; the data says how long inference takes")
+        training = _inference(Path(recipe), given)
+    elif recipe.endswith(".onnx"):
         training = _from_onnx(Path(recipe), steps or 200, seed or 0, given)
     elif given:
         flag = next(iter(given)).replace("_", "-")
@@ -104,9 +125,7 @@ def build(
 
 def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     """The recipe of a model file. Raises InvalidInput if what cannot be guessed is not given."""
-    for flag in ("data", "loss", "optimizer"):
-        if flag not in given:
-            raise InvalidInput(f"{path} says nothing of {flag}; give --{flag}")
+    _require(path, given, "data", "loss", "optimizer")
     from ..capture.onnx import training
 
     rule = training.optimizer_of(
@@ -128,6 +147,35 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
         output=given.get("output"),
         freeze=given.get("freeze", ()),
     )
+
+
+def _inference(path: Path, given: dict[str, Any]) -> Any:
+    """Prediction or decoding with a model file. Raises InvalidInput for options that say nothing about it."""
+    allowed = (
+        {"data", "decode", "stop", "output"} if "decode" in given else {"data", "predict", "batch", "output"}
+    )
+    for name in given:
+        if name not in allowed:
+            raise InvalidInput(f"--{name.replace('_', '-')} says nothing about inference; leave it out")
+    _require(path, given, "data")
+    from ..capture.onnx import load
+    from ..inference import Decode, Predict
+
+    module, data = load(path, output=given.get("output")), Dataset.read(given["data"]).tensors
+    if "predict" in given:
+        return Predict(path.stem, module, data, given.get("batch", 32))
+    prompts = next(iter(data.values()))
+    if len(data) != 1 or prompts.ndim != 2 or prompts.dtype != np.int64:
+        raise InvalidInput(
+            f"decoding takes one array of tokens [rows, places]; the data set has {', '.join(data)}"
+        )
+    return Decode(path.stem, module, prompts.tolist(), given["decode"], given.get("stop"))
+
+
+def _require(path: Path, given: dict[str, Any], *flags: str) -> None:
+    for flag in flags:
+        if flag not in given:
+            raise InvalidInput(f"{path} says nothing of {flag}; give --{flag}")
 
 
 def _strides(text: str) -> tuple[int, ...]:

@@ -1,0 +1,18 @@
+"""Running a model, not training it, as a program: the same commitments, the same disputes.
+
+    bundle = Decode("story", model, prompts, length=64).build()      # greedy decoding, a token a step
+    bundle = Predict("test-set", model, {"x": x}, batch_size=32).build()
+
+A step is `state, constants, t -> state`, as in training. The weights are constants, so the job's constant root says
+which model it is; what comes out is in the slots after the last step.
+
+loop     any step function over a module as a program: `loop`
+decode   greedy decoding: the whole prefix each step, or one token with keys and values in slots
+predict  a module over a data set, its outputs in a table
+"""
+
+from .decode import Decode
+from .loop import bundle_of, loop, row
+from .predict import Predict
+
+__all__ = ["Decode", "Predict", "bundle_of", "loop", "row"]
