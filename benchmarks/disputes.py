@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from trainer_node.demo import Scenario, play
-from trainer_node.faults import Fault
+from trainer_node.demo import Scenario, digits, middle, play
+from trainer_node.faults import Fault, Lie
 
 from .report import ROOT, Table
 
@@ -18,10 +18,11 @@ def measure(folder: Path) -> Table:
     """Plays every lie on a local chain. Raises RuntimeError if a dispute ends as it must not."""
     columns = ["lie", "decided by", "step", "operator", "transactions", "gas", "seconds, job and all"]
     table = Table("disputes", columns)
+    bundle = digits(folder / f"digits-{STEPS}", STEPS)
     for lie in Fault:
         if lie is Fault.NONE:
             continue
-        result = play(Scenario.TRAINERS, lie, STEPS, folder)
+        result = play(Scenario.TRAINERS, Lie(lie, middle(STEPS)), bundle, folder)
         if not result.just:
             raise RuntimeError(f"the dispute about {lie} ended as it must not; see {folder}")
         for match in result.disputes:

@@ -10,7 +10,7 @@ from referee_py.execute import Claim
 from .chain import Job
 from .config import Mode, Settings
 from .decide import Do, challenger_acts, disagreements, too_late, too_risky
-from .faults import Fault
+from .faults import HONEST, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
 from .workshop import Workshop
@@ -18,12 +18,12 @@ from .workshop import Workshop
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, fault: Fault = Fault.NONE, fault_step: int = 1) -> None:
-    """Run until told to stop. ``fault`` makes it dispute right results, for demonstrations."""
+def run(settings: Settings, lie: Lie = HONEST) -> None:
+    """Run until told to stop. ``lie`` makes it dispute right results, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
     with (
         open_node(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
-        crew(node, fault, fault_step) as workshop,
+        crew(node, lie) as workshop,
     ):
         Service(node, challenger(node, workshop).tick).run()
 

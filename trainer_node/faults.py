@@ -15,9 +15,19 @@ import numpy as np
 from referee_py.commit import Record
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.execute import Backend, Executor, Interpreter, NodeHook, Site, State, StepTrace, Value
+from referee_py.execute import (
+    Backend,
+    Executor,
+    Interpreter,
+    NodeHook,
+    Site,
+    State,
+    StepTrace,
+    Value,
+    executor_for,
+)
 from referee_py.game.state import Reason
-from referee_py.program import Kind, Operand, Program
+from referee_py.program import Kind, Operand, Program, SlotSource
 
 
 class Fault(StrEnum):
@@ -46,14 +56,27 @@ EXPECTED: dict[Fault, Reason] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Lie:
+    """A fault and where it is: from ``step`` (counted from 1) on; of ``node``, where the fault is one of any node."""
+
+    fault: Fault = Fault.NONE
+    step: int = 1
+    node: int | None = None
+
+
+HONEST = Lie()
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
-    """What a fault is built for; ``step`` (from 1) is where the lie begins."""
+    """What a lie is told about."""
 
     program: Program
     constants: Sequence[Array]
     initial: Sequence[Array]
     backend: Backend
     step: int
+    node: int | None = None
 
 
 def executor_of(fault: Fault, target: Target) -> Executor | None:
@@ -62,7 +85,21 @@ def executor_of(fault: Fault, target: Target) -> Executor | None:
         return None
     if fault is Fault.SKIP_STEPS:
         return _SkipSteps(target)
-    return Interpreter(target.program, target.constants, target.backend, hook_of(fault, target))
+    return _Liar(fault, target)
+
+
+class _Liar:
+    """Honest and fast, but for the step of the lie, and for what is committed to."""
+
+    def __init__(self, fault: Fault, target: Target) -> None:
+        self._step = target.step
+        self._honest = executor_for(target.program, target.constants, target.backend)
+        hook = hook_of(fault, target)
+        self._lying = Interpreter(target.program, target.constants, target.backend, hook)
+
+    def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
+        lies = commit or state.step + 1 == self._step
+        return (self._lying if lies else self._honest).step(state, commit)
 
 
 def hook_of(fault: Fault, target: Target) -> NodeHook:
@@ -86,17 +123,29 @@ class _PoisonData(NodeHook):
 
 
 class _WrongOutput(NodeHook):
-    """One element of one operator is off by one unit in the last place: where a weight is updated, so that it stays."""
+    """One element of one operator is wrong: a weight after its update is off by one unit in the last place, so that it
+    stays; of a node that was named, an element in the middle is another number altogether.
+    """
 
     def __init__(self, target: Target) -> None:
         self._step = target.step
-        self._source = target.program.slots[0]
+        self._source = target.program.slots[0] if target.node is None else SlotSource(target.node, 0)
+        self._barely = target.node is None
+        if self._source.node >= len(target.program.nodes):
+            raise InvalidInput(
+                f"node {self._source.node} of a program with {len(target.program.nodes)} nodes; choose an earlier one"
+            )
 
     def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
         if (at.step, at.node) != (self._step, self._source.node):
             return outputs
         array = outputs[self._source.output].array.copy()
-        array.flat[0] = np.nextafter(array.flat[0], np.float32(np.inf))
+        flat = array.reshape(-1)
+        if self._barely:
+            flat[0] = np.nextafter(flat[0], np.float32(np.inf))
+        elif flat.size:
+            middle = flat.size // 2
+            flat[middle] = not flat[middle] if array.dtype == np.bool_ else flat[middle] * 2 + 1
         return [Value(array) if i == self._source.output else value for i, value in enumerate(outputs)]
 
 
@@ -173,7 +222,7 @@ class _SkipSteps:
                 f"steps cannot be skipped from step {target.step}; the first real one is needed"
             )
         self._step = target.step
-        self._honest = Interpreter(target.program, target.constants, target.backend)
+        self._honest = executor_for(target.program, target.constants, target.backend)
         self._initial = State.of(0, target.initial)
         self._last: StepTrace | None = None
 

@@ -172,6 +172,8 @@ class Fetcher:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+        sizes = [path.stat().st_size for name in names if (path := self.store.find(name)) is not None]
+        _log.info("artifacts.fetched", count=len(sizes), bytes=sum(sizes))
 
     async def _fetch(self, client: httpx.AsyncClient, name: Name, uris: Sequence[str], limit: int) -> None:
         waiting = list(dict.fromkeys(uris))

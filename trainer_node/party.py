@@ -20,7 +20,7 @@ from .chain import Call, Job, Snapshot
 from .decide import Do, seats
 from .docket import Docket, Rounds
 from .errors import Reverted
-from .faults import Fault
+from .faults import HONEST, Lie
 from .fetch import Fetcher
 from .opponent import PATIENCE_S, Opponents
 from .player import Player
@@ -38,15 +38,14 @@ Decide = Callable[[Job, int], tuple[list[Do], Claim | None]]
 
 
 @contextlib.contextmanager
-def crew(node: Node, fault: Fault, fault_step: int) -> Iterator[Workshop]:
+def crew(node: Node, lie: Lie = HONEST) -> Iterator[Workshop]:
     """The workshop of a node, closed at the end."""
     workshop = Workshop(
         node.fetcher,
         node.database,
         repops.backend("cpu"),
         max_memory=node.settings.limits.memory_bytes,
-        fault=fault,
-        fault_step=fault_step,
+        lie=lie,
     )
     try:
         yield workshop

@@ -19,7 +19,7 @@ from referee_py.commit import Record, Tree
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
 
-from .faults import Fault, Target, executor_of
+from .faults import HONEST, Lie, Target, executor_of
 from .package import Package
 from .store import Store
 
@@ -51,7 +51,7 @@ class Checkpoints(Protocol):
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``. ``fault`` makes it a liar's run, from ``fault_step`` on."""
+    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run."""
 
     def __init__(
         self,
@@ -60,11 +60,10 @@ class Replay:
         store: Store,
         checkpoints: Checkpoints,
         *,
-        fault: Fault = Fault.NONE,
-        fault_step: int = 1,
+        lie: Lie = HONEST,
     ) -> None:
         terms, program = package.terms, package.program
-        target = Target(program, package.constants, package.initial, backend, fault_step)
+        target = Target(program, package.constants, package.initial, backend, lie.step, lie.node)
         self.program = program
         self.terms = terms
         self._run = Run(
@@ -74,7 +73,7 @@ class Replay:
             terms.steps,
             terms.strides,
             backend,
-            executor=executor_of(fault, target),
+            executor=executor_of(lie.fault, target),
         )
         self._store = store
         self._checkpoints = checkpoints

@@ -10,7 +10,7 @@ from referee_py.execute import Claim
 from .chain import Job, JobPhase
 from .config import Settings
 from .decide import Do, too_late, too_risky, too_slow, trainer_acts
-from .faults import Fault
+from .faults import HONEST, Fault, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
 from .workshop import Workshop
@@ -18,11 +18,11 @@ from .workshop import Workshop
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings, fault: Fault = Fault.NONE, fault_step: int = 1) -> None:
-    """Run until told to stop. ``fault`` makes it cheat, for demonstrations."""
+def run(settings: Settings, lie: Lie = HONEST) -> None:
+    """Run until told to stop. ``lie`` makes it cheat, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
-    with open_node(settings, "trainer") as node, crew(node, fault, fault_step) as workshop:
-        Service(node, trainer(node, workshop, silent=fault is Fault.WITHHOLD).tick).run()
+    with open_node(settings, "trainer") as node, crew(node, lie) as workshop:
+        Service(node, trainer(node, workshop, silent=lie.fault is Fault.WITHHOLD).tick).run()
 
 
 def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:

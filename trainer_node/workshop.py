@@ -31,7 +31,7 @@ from .chain import Job
 from .db import Database
 from .effort import Effort, measure
 from .errors import Corrupt
-from .faults import Fault
+from .faults import HONEST, Lie
 from .fetch import Fetcher
 from .package import Package, load
 from .replay import Checkpoint, Interrupted, Replay
@@ -94,7 +94,7 @@ class _Checkpoints:
 
 
 class Workshop:
-    """Threads that run and threads that fetch. ``fault`` and ``fault_step`` make it a liar's (faults.py)."""
+    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults.py)."""
 
     def __init__(
         self,
@@ -103,15 +103,13 @@ class Workshop:
         backend: Backend,
         *,
         max_memory: int,
-        fault: Fault = Fault.NONE,
-        fault_step: int = 1,
+        lie: Lie = HONEST,
     ) -> None:
         self._fetcher = fetcher
         self._database = database
         self._backend = backend
         self._max_memory = max_memory
-        self._fault = fault
-        self._fault_step = fault_step
+        self._lie = lie
         self._works: dict[int, _Work] = {}
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="workshop")
         self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
@@ -244,8 +242,7 @@ class Workshop:
             self._backend,
             self._fetcher.store,
             checkpoints,
-            fault=self._fault,
-            fault_step=self._fault_step,
+            lie=self._lie,
         )
         told = time.monotonic()
 

@@ -12,7 +12,7 @@ from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, Site, StepTrace
 from .plan import Plan
-from .run import Claim, Interval, Run, checkpoint_steps
+from .run import Claim, Interval, Run, checkpoint_steps, executor_for
 from .values import State, Value, initial_root
 
 __all__ = [
@@ -34,5 +34,6 @@ __all__ = [
     "StepTrace",
     "Value",
     "checkpoint_steps",
+    "executor_for",
     "initial_root",
 ]

@@ -37,7 +37,7 @@ from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
 from trainer_node.demo.reckoning import reckon, wealth
 from trainer_node.deploy import ETHER, Parameters, deploy
-from trainer_node.faults import Fault
+from trainer_node.faults import Fault, Lie
 from trainer_node.keys import create_key
 from trainer_node.party import Party, crew
 from trainer_node.posting import Offer, post_job
@@ -225,7 +225,7 @@ class Arena:
     def _add_player(self, name: str, fault: Fault, fault_step: int, mode: Mode | None) -> None:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
         node = self._node(name, name, mode=mode, **settings)
-        workshop = self._stack.enter_context(crew(node, fault, fault_step))
+        workshop = self._stack.enter_context(crew(node, Lie(fault, fault_step)))
         silent = fault is Fault.WITHHOLD
         part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
         self.members.append(Member(name, fault is Fault.NONE, node, part, workshop))

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from ..demo import Result, Scenario, play
-from ..faults import Fault
+from ..bundle import Bundle
+from ..demo import Result, Scenario, digits, middle, play
+from ..faults import Fault, Lie
 from .common import out
 
 ALL = "all"
@@ -28,7 +29,18 @@ def demo(
     scenario: Annotated[
         str, typer.Option(help="Who stands against whom: trainers, lone-liar, challenger, two-liars.")
     ] = "trainers",
-    steps: Annotated[int, typer.Option(help="Training steps.", min=20, max=100_000)] = 300,
+    steps: Annotated[
+        int, typer.Option(help="Training steps of the built-in program.", min=20, max=100_000)
+    ] = 300,
+    bundle: Annotated[
+        Path | None, typer.Option(help="Another program, as `assay program build` writes it.")
+    ] = None,
+    fault_step: Annotated[
+        int | None, typer.Option(help="Where the lie begins; after the middle if not given.", min=1)
+    ] = None,
+    fault_node: Annotated[
+        int | None, typer.Option(help="The operator that wrong-op-output is about.", min=0)
+    ] = None,
     folder: Annotated[Path, typer.Option(help="Where everything is written; emptied first.")] = Path(
         ".build/demo"
     ),
@@ -41,11 +53,18 @@ def demo(
         raise typer.BadParameter(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
+    program = Bundle.read(bundle) if bundle else digits(folder / f"digits-{steps}", steps)
+    step = fault_step or middle(program.terms.steps)
+    if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
+        raise typer.BadParameter(
+            f"step {step}, operator {fault_node}; the program has {program.terms.steps} steps "
+            f"and {len(program.program.nodes)} operators"
+        )
     results = {}
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, lie, steps, folder)
+        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder)
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))

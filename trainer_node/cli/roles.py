@@ -9,7 +9,7 @@ import typer
 
 from ..chain.outbox import Call
 from ..config import Mode, Settings
-from ..faults import Fault
+from ..faults import Fault, Lie
 from ..fetch import check_uri
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
@@ -27,6 +27,10 @@ FaultOption = Annotated[Fault, typer.Option("--fault", **_LIE)]
 FaultStep = Annotated[
     int, typer.Option("--fault-step", **{**_LIE, "help": "The step in which the lie begins."}, min=1)
 ]
+FaultNode = Annotated[
+    int | None,
+    typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output is about."}, min=0),
+]
 
 
 def _run(role: str, settings: Settings, **options: Any) -> None:
@@ -35,18 +39,28 @@ def _run(role: str, settings: Settings, **options: Any) -> None:
 
 @trainer.command("run")
 @with_settings(DAEMON)
-def run_trainer(settings: Settings, fault: FaultOption = Fault.NONE, fault_step: FaultStep = 1) -> None:
+def run_trainer(
+    settings: Settings,
+    fault: FaultOption = Fault.NONE,
+    fault_step: FaultStep = 1,
+    fault_node: FaultNode = None,
+) -> None:
     """Take slots of open jobs, train, commit, reveal, defend. Runs until interrupted."""
-    _run("trainer", settings, fault=fault, fault_step=fault_step)
+    _run("trainer", settings, lie=Lie(fault, fault_step, fault_node))
 
 
 @challenger.command("run")
 @with_settings(CHALLENGER)
-def run_challenger(settings: Settings, fault: FaultOption = Fault.NONE, fault_step: FaultStep = 1) -> None:
+def run_challenger(
+    settings: Settings,
+    fault: FaultOption = Fault.NONE,
+    fault_step: FaultStep = 1,
+    fault_node: FaultNode = None,
+) -> None:
     """Replay claims. With --mode watch (the default) it only logs disagreement and needs no key."""
     if settings.mode is Mode.WATCH:
         out.print("[dim]watching only; --mode defend or --mode challenge lets it act[/dim]")
-    _run("challenger", settings, fault=fault, fault_step=fault_step)
+    _run("challenger", settings, lie=Lie(fault, fault_step, fault_node))
 
 
 @verifier.command("run")

@@ -7,7 +7,7 @@ reckoning  who has what at the end, and whether that is just
 play       one scenario from start to end
 """
 
-from .cast import Scenario
-from .play import Result, play
+from .cast import Scenario, middle
+from .play import Result, digits, play
 
-__all__ = ["Result", "Scenario", "play"]
+__all__ = ["Result", "Scenario", "digits", "middle", "play"]

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from referee_py.game.state import Reason
 
-from ..faults import EXPECTED, Fault
+from ..faults import EXPECTED, HONEST, Fault, Lie
 
 CASES = {
     Reason.TIMEOUT: "timeout: a side did not answer",
@@ -37,38 +37,40 @@ class Scenario(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A trainer or a challenger. ``fault_step``: where its lie begins, from 1."""
+    """A trainer or a challenger, and its lie."""
 
     name: str
     role: str
-    fault: Fault = Fault.NONE
-    fault_step: int = 1
+    lie: Lie = HONEST
 
     @property
     def honest(self) -> bool:
-        return self.fault is Fault.NONE
+        return self.lie.fault is Fault.NONE
 
 
-def cast(scenario: Scenario, fault: Fault, steps: int) -> list[Part]:
-    """The parts of a scenario in which the liar tells that lie, a little after the middle of the run."""
-    if fault is Fault.NONE:
+def middle(steps: int) -> int:
+    """Where a lie begins unless somebody says otherwise: a little after the middle of the run."""
+    return max(2, steps * 56 // 100)
+
+
+def cast(scenario: Scenario, lie: Lie, steps: int) -> list[Part]:
+    """The parts of a scenario in which the liar tells that lie."""
+    if lie.fault is Fault.NONE:
         return [Part("honest", "trainer"), Part("second", "trainer"), Part("challenger", "challenger")]
-    step = max(2, steps * 56 // 100)
-    liar = {"fault": fault, "fault_step": step}
     watch = Part("challenger", "challenger")
     match scenario:
         case Scenario.TRAINERS:
-            return [Part("honest", "trainer"), Part("liar", "trainer", **liar), watch]
+            return [Part("honest", "trainer"), Part("liar", "trainer", lie), watch]
         case Scenario.LONE_LIAR:
-            return [Part("liar", "trainer", **liar), watch]
+            return [Part("liar", "trainer", lie), watch]
         case Scenario.CHALLENGER:
-            return [Part("honest", "trainer"), Part("liar", "challenger", **liar)]
+            return [Part("honest", "trainer"), Part("liar", "challenger", lie)]
         case Scenario.TWO_LIARS:
-            other = Fault.POISON_DATA if fault is Fault.WRONG_OP_OUTPUT else Fault.WRONG_OP_OUTPUT
-            second = Part("second liar", "trainer", other, min(step + steps // 6, steps))
-            return [Part("liar", "trainer", **liar), second, Part("honest", "trainer"), watch]
+            other = Fault.POISON_DATA if lie.fault is Fault.WRONG_OP_OUTPUT else Fault.WRONG_OP_OUTPUT
+            second = Part("second liar", "trainer", Lie(other, min(lie.step + steps // 6, steps)))
+            return [Part("liar", "trainer", lie), second, Part("honest", "trainer"), watch]
 
 
 def expected(parts: list[Part]) -> set[Reason]:
     """What may decide a match among these parts."""
-    return {EXPECTED[part.fault] for part in parts if not part.honest}
+    return {EXPECTED[part.lie.fault] for part in parts if not part.honest}

@@ -8,7 +8,7 @@ import numpy as np
 import repops
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import Capture, Chain, Interpreter, NodeHook, NodeValues, State
+from referee_py.execute import Capture, Chain, Interpreter, NodeHook, NodeValues, Run
 from referee_py.program import Operand, Structure
 
 from ..bundle import Bundle
@@ -23,7 +23,7 @@ def explainer(bundle: Bundle, liar: Part | None) -> Callable[[int, int], str]:
         structure = bundle.program.nodes[node]
         words = f"{structure.name} of {', '.join(map(_operand, structure.inputs)) or 'nothing'}"
         words += f" -> {', '.join(map(str, structure.outputs))}"
-        if liar is None or liar.fault is Fault.SKIP_STEPS:
+        if liar is None or liar.lie.fault is Fault.SKIP_STEPS:
             return words
         return f"{words}{_difference(structure, *(_values(bundle, p, step, node) for p in (None, liar)))}"
 
@@ -34,12 +34,14 @@ def _values(bundle: Bundle, liar: Part | None, step: int, node: int) -> NodeValu
     backend, capture = repops.backend("cpu"), Capture(node)
     hook: NodeHook = capture
     if liar is not None:
-        target = Target(bundle.program, bundle.constants, bundle.initial, backend, liar.fault_step)
-        hook = Chain(hook_of(liar.fault, target), capture)
-    interpreter = Interpreter(bundle.program, bundle.constants, backend, hook)
-    state = State.of(0, bundle.initial)
-    while state.step < step:
-        state, _ = interpreter.step(state, False)
+        lie = liar.lie
+        target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
+        hook = Chain(hook_of(lie.fault, target), capture)
+    terms = bundle.terms
+    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    # NOTE: the first step that differs is the lie's own, so the state before it is an honest one.
+    before = run.advance(run.initial(), step - 1)
+    Interpreter(bundle.program, bundle.constants, backend, hook).step(before, False)
     return capture.found[node]
 
 

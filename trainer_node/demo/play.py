@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ from referee_py.execute import Run
 
 from ..bundle import Bundle
 from ..chain import ChainClient
-from ..faults import Fault
+from ..faults import Lie
 from ..logs import configure_logging
 from ..posting import ETHER, Offer, post_job
 from ..server import ArtifactServer
@@ -31,8 +32,8 @@ RECIPE = "digits-mlp"
 STRIDES = (100, 10, 1)
 VERIFIERS = ("verifier 1", "verifier 2")
 STAKE, REWARD = ETHER, 2 * ETHER
-TIME_LIMIT_S = 240.0
-CLOCK_S = 20
+SHARED = 6
+"""How much longer a run may take while all parties compute at once."""
 POLL_S = 0.5
 
 out = Console(highlight=False, soft_wrap=True)
@@ -45,24 +46,31 @@ class Result:
     just: bool
     disputes: list[Dispute]
     seconds: float
+    fetched: dict[str, int]
+    """Bytes of artifacts that each party got from others."""
 
 
-def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> Result:
+def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
     """Play it in ``folder``, telling what happens."""
     configure_logging(level="warning")
-    parts = cast(scenario, fault, steps)
+    parts = cast(scenario, lie, bundle.terms.steps)
     names = [*(part.name for part in parts), *VERIFIERS]
     began = time.monotonic()
 
     def say(line: str) -> None:
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
-    bundle = _bundle(folder / f"{RECIPE}-{steps}", steps)
     terms, backend = bundle.terms, repops.backend("cpu")
     run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
     honest_root = run.commit_run().claim().root
+    periods = Periods.of(time.monotonic() - began)
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
-    say(f"the program: {RECIPE}, {program}; honest training gives {honest_root.hex()[:16]}…")
+    say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
+    if lie.node is not None:
+        node = (
+            f"{bundle.program.nodes[lie.node].name} (operator {lie.node}: {bundle.labels['nodes'][lie.node]})"
+        )
+        say(f"one element of {node} will be wrong in step {lie.step}")
 
     with Stage(folder / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
         client = stage.deploy()
@@ -71,7 +79,7 @@ def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> Result:
         say(f"anvil runs at {stage.rpc_url}; contracts are deployed, two verifiers are bonded")
         first = client.block().number + 1
         before = wealth(client, stage.accounts)
-        job_id = _post(stage, client, bundle, parts, server)
+        job_id = _post(stage, client, bundle, parts, server, periods)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
             stage.start_part(part)
@@ -80,18 +88,26 @@ def play(scenario: Scenario, fault: Fault, steps: int, folder: Path) -> Result:
         liar = next((part for part in parts if not part.honest), None)
         by_address = {address: name for name, address in stage.accounts.items()}
         story = Story(client, job_id, by_address, say, explainer(bundle, liar), terms.strides)
-        _watch(stage, client, job_id, story, parts)
+        _watch(stage, client, job_id, story, parts, periods.limit)
         accounts = reckon(client, stage.accounts, before, first)
         out.print(table(accounts))
         checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts)
         matches = disputes(client, job_id)
+        fetched = {name: _fetched(stage, name) for name in names}
     for what, holds in checks:
         out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
-    return Result(all(holds for _, holds in checks), matches, time.monotonic() - began)
+    moved = "; ".join(f"{name} {amount / 1e6:.1f} MB" for name, amount in fetched.items())
+    out.print(f"[dim]fetched from others: {moved}[/dim]")
+    return Result(all(holds for _, holds in checks), matches, time.monotonic() - began, fetched)
 
 
-def _bundle(folder: Path, steps: int) -> Bundle:
-    """The captured program; captured in a process of its own, so that only it needs torch, and only once."""
+def _fetched(stage: Stage, name: str) -> int:
+    """Bytes of artifacts."""
+    return sum(event["bytes"] for event in stage.events(name) if event.get("event") == "artifacts.fetched")
+
+
+def digits(folder: Path, steps: int) -> Bundle:
+    """The program of the demonstration; captured in a process of its own, which alone needs torch, and only once."""
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
@@ -102,18 +118,39 @@ def _bundle(folder: Path, steps: int) -> Bundle:
     return Bundle.read(folder)
 
 
+@dataclass(frozen=True)
+class Periods:
+    """Seconds that a job gives its parties, who share this machine, and the most that all of it may take."""
+
+    train: int
+    clock: int
+    verdict: int
+    limit: float
+
+    @classmethod
+    def of(cls, alone_s: float) -> Periods:
+        """For a run that takes that long where nothing else runs."""
+        train, clock = 60 + math.ceil(SHARED * alone_s), 20 + math.ceil(SHARED * alone_s)
+        return cls(train, clock, 60 + math.ceil(alone_s), 240.0 + 10 * SHARED * alone_s)
+
+
 def _post(
-    stage: Stage, client: ChainClient, bundle: Bundle, parts: list[Part], server: ArtifactServer
+    stage: Stage,
+    client: ChainClient,
+    bundle: Bundle,
+    parts: list[Part],
+    server: ArtifactServer,
+    periods: Periods,
 ) -> int:
     offer = Offer(
         reward=REWARD,
         stake=STAKE,
         slots=sum(part.role == "trainer" for part in parts),
-        train_period=60,
+        train_period=periods.train,
         reveal_period=30,
         challenge_period=15,
-        clock=CLOCK_S,
-        verdict_period=60,
+        clock=periods.clock,
+        verdict_period=periods.verdict,
         verifiers=tuple(stage.accounts[name] for name in VERIFIERS),
         threshold=1,
     )
@@ -122,9 +159,11 @@ def _post(
     return job_id
 
 
-def _watch(stage: Stage, client: ChainClient, job_id: int, story: Story, parts: list[Part]) -> None:
+def _watch(
+    stage: Stage, client: ChainClient, job_id: int, story: Story, parts: list[Part], limit: float
+) -> None:
     """Tell the story until the job has ended and all parts are paid. Raises AssayError if it does not end."""
-    deadline = time.monotonic() + TIME_LIMIT_S
+    deadline = time.monotonic() + limit
     with out.status("waiting for the first block") as status:
         while True:
             story.tell()
@@ -141,7 +180,7 @@ def _watch(stage: Stage, client: ChainClient, job_id: int, story: Story, parts: 
             if stage.dead():
                 raise AssayError(f"{', '.join(stage.dead())} ended; see {stage.log(stage.dead()[0])}")
             if time.monotonic() > deadline:
-                raise AssayError(f"job {job_id} did not end within {TIME_LIMIT_S:.0f} s; see {stage.folder}")
+                raise AssayError(f"job {job_id} did not end within {limit:.0f} s; see {stage.folder}")
             time.sleep(POLL_S)
 
 

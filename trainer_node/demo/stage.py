@@ -131,7 +131,8 @@ class Stage:
         """Start a trainer or a challenger."""
         options = ["--mode", "challenge"] if part.role == "challenger" else []
         if not part.honest:
-            options += ["--fault", part.fault, "--fault-step", str(part.fault_step)]
+            options += ["--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
+            options += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
         self.start(part.name, [part.role, "run", *options])
 
     def start_verifier(self, name: str) -> None:

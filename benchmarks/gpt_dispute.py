@@ -1,0 +1,85 @@
+"""A dispute about a GPT of more than 10 million parameters, from a text file to the verdict.
+
+    python -m benchmarks.gpt_dispute TEXT [--folder FOLDER] [--seed SEED]
+
+One element of one operator of the backward pass is wrong, the operator and the step being drawn by the seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+from trainer_node.bundle import Bundle
+from trainer_node.capture import Adam, Recipe, build
+from trainer_node.datasets import read_text
+from trainer_node.demo import Result, Scenario, play
+from trainer_node.faults import Fault, Lie
+
+STEPS, STRIDES = 20, (10, 1)
+WINDOW, BATCH = 64, 4
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def gpt(text: Path, steps: int = STEPS) -> Recipe:
+    """A GPT of 6 layers of 384 (10.8 million parameters) on the bytes of a text."""
+    import transformers
+
+    config = transformers.GPT2Config(
+        n_layer=6, n_embd=384, n_head=6, vocab_size=256, n_positions=WINDOW + 1, use_cache=False
+    )
+    tokens = read_text(text, WINDOW).tensors["tokens"]
+    return Recipe(
+        name="gpt-10m",
+        module=transformers.GPT2LMHeadModel(config).train(),
+        loss=None,
+        optimizer=Adam(lr=1e-3, decoupled=True),
+        data={"input_ids": tokens, "labels": tokens},
+        steps=steps,
+        batch_size=BATCH,
+        strides=STRIDES,
+    )
+
+
+def backward_nodes(bundle: Bundle) -> list[int]:
+    """Products whose labels say that they are gradients: of weights, and of what the layers are given."""
+    nodes, labels = bundle.program.nodes, bundle.labels["nodes"]
+    return [
+        number
+        for number, (node, label) in enumerate(zip(nodes, labels, strict=True))
+        if node.name in ("mm", "bmm") and "gradient" in label
+    ]
+
+
+def run(text: Path, folder: Path, seed: int) -> tuple[Result, Lie, str]:
+    """Play it. Gives how it ended, the lie, and the operator that was wrong."""
+    path = folder / "gpt"
+    if not (path / "job.json").exists():
+        build(gpt(text)).write(path)
+    bundle = Bundle.read(path)
+    draw = random.Random(seed)
+    node = draw.choice(backward_nodes(bundle))
+    lie = Lie(Fault.WRONG_OP_OUTPUT, draw.randint(2, STEPS - 1), node)
+    result = play(Scenario.TRAINERS, lie, bundle, folder)
+    return result, lie, f"{bundle.program.nodes[node].name}, {bundle.labels['nodes'][node]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--folder", type=Path, default=ROOT / ".build/gpt")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    result, lie, operator = run(given.text, given.folder, given.seed)
+    print(f"wrong: {operator}, operator {lie.node} of step {lie.step}")
+    for match in result.disputes:
+        print(f"decided by {match.reason.name} about operator {match.operator} of step {match.step}")
+        print(f"{match.transactions} transactions, {match.gas:,} gas")
+    print(f"{result.seconds:.0f} s in all; just: {result.just}")
+
+
+if __name__ == "__main__":
+    main()
