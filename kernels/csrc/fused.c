@@ -17,6 +17,9 @@
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define TILE 1024                  // elements. INVARIANT: BLOCK is a multiple of it
 #define TILE_BYTES (TILE * 8 + 64) // so that tiles do not all start at the same place of a page
@@ -45,6 +48,7 @@ typedef struct {
     int64_t rank, n;                                      // outer dimensions; items of a row
     int64_t inputs, outputs, temporaries, kept, items;    // how many of each place
     int64_t constants, values, phases, reductions, grain; // grain: elements that are worth a thread
+    int64_t passing; // outputs go past the caches, which do not hold them
     int64_t words[];
 } header;
 
@@ -72,6 +76,7 @@ enum reach { FLAT, ITEMS, BY_ROW, ONCE };
 // The pitch is 0, that of rows (items) which lie one after the other, or an input's own.
 typedef struct {
     char *temporaries, *kept, *items;
+    char *passing;    // a tile of an output on its way to memory
     int64_t *partial; // of the reductions' blocks, one reduction after the other
     int64_t (*lanes)[LANES];
     int64_t blocks;
@@ -82,6 +87,7 @@ typedef struct {
 
 static void frame_free(frame *f) {
     free(f->temporaries);
+    free(f->passing);
     free(f->kept);
     free(f->items);
     free(f->partial);
@@ -113,11 +119,12 @@ static int frame_make(const program *p, frame *f) {
     const size_t row = (size_t)max_i64(ceil_div(h->n, 8) * 64, TILE_BYTES), item = 8 * (size_t)p->rows;
     f->blocks = max_i64(1, ceil_div(h->n, BLOCK));
     f->temporaries = aligned_alloc(64, (size_t)(h->temporaries + 1) * TILE_BYTES);
+    f->passing = aligned_alloc(64, TILE_BYTES);
     f->kept = aligned_alloc(64, (size_t)(h->kept + 1) * row);
     f->items = calloc((size_t)h->items + 1, item);
     f->partial = malloc((size_t)(h->reductions * f->blocks + 1) * sizeof *f->partial);
     f->lanes = malloc((size_t)(h->reductions + 1) * sizeof *f->lanes);
-    if (!f->temporaries || !f->kept || !f->items || !f->partial || !f->lanes) return 1;
+    if (!f->temporaries || !f->passing || !f->kept || !f->items || !f->partial || !f->lanes) return 1;
 
     for (int64_t c = 0; c < h->constants; c++)
         memcpy(f->items + (size_t)p->constant[2 * c] * item, &p->constant[2 * c + 1], 8);
@@ -209,12 +216,41 @@ static void reduce(const program *p, frame *f, int64_t k, int64_t number, int64_
     memcpy(to, partial, (size_t)size);
 }
 
+// Bytes to memory without asking for the lines that they fill. The first and the last few share a line with
+// other tiles and are written as ever.
+static void pass_caches(char *to, const char *from, size_t bytes) {
+#if defined(__x86_64__)
+    const size_t head = -(uintptr_t)to % 64 < bytes ? -(uintptr_t)to % 64 : bytes;
+    memcpy(to, from, head);
+    size_t at = head;
+    for (; at + 64 <= bytes; at += 64)
+        for (int i = 0; i < 64; i += 16)
+            _mm_stream_si128((__m128i *)(to + at + i), _mm_loadu_si128((const __m128i *)(from + at + i)));
+    memcpy(to + at, from + at, bytes - at);
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
+// An instruction whose result is a part of a large output.
+static void apply_passing(const program *p, frame *f, int64_t k, int64_t at, int64_t n) {
+    const int64_t v = p->code[k].result, size = p->values[v].size;
+    char *const to = f->base[v];
+    f->base[v] = f->passing - at * size;
+    apply(p, f, k, 1, at, n);
+    f->base[v] = to;
+    pass_caches(to + at * size, f->passing, (size_t)(n * size));
+}
+
 // One tile of a phase, before which the program has `number` reductions.
 static void run_tile(const program *p, frame *f, const phase *s, int64_t number, int64_t rows, int64_t at) {
     const int64_t n = min_i64(TILE, p->h->n - at);
     for (int64_t k = s->tiles; k < s->end; k++) {
+        const value *result = &p->values[p->code[k].result];
         if (p->code[k].kind == REDUCTION)
             reduce(p, f, k, number++, rows, at, n);
+        else if (p->h->passing && result->place == OUTPUT && result->varies && rows == 1)
+            apply_passing(p, f, k, at, n);
         else
             apply(p, f, k, rows, at, n);
     }
@@ -251,6 +287,9 @@ static void range(void *context, int64_t begin, int64_t end) {
         run_tile(p, &f, &p->phases[0], 0, 1, rest % p->tiles * TILE);
     }
     frame_free(&f);
+#if defined(__x86_64__)
+    if (p->h->passing) _mm_sfence();
+#endif
 }
 
 REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int threads, int isa) {

@@ -23,6 +23,8 @@ from .segments import Segments
 from .tensors import Array, spec_of
 
 MAX_VALUES = 256  # of fused.c
+TILE = 1024  # elements; of fused.c
+STREAM_BYTES = 1 << 25  # of a result that no cache holds until someone reads it
 GRAIN = 1 << 19  # elements times instructions, below which a second thread costs more than it gives
 
 
@@ -33,7 +35,9 @@ class Plan(Schedule):
         super().__init__(expression, True, strides)
         if len(self.values) > MAX_VALUES:
             raise NotFusibleError(f"more than {MAX_VALUES} values", values=len(self.values))
-        self._keep_in_outputs()
+        self.streams = self.geometry.n > TILE and 4 * math.prod(self.domain) >= STREAM_BYTES
+        if not self.streams:
+            self._keep_in_outputs()
         self.words = self._encode(isa)
 
     def _keep_in_outputs(self) -> None:
@@ -68,7 +72,7 @@ class Plan(Schedule):
         words = [
             *(len(g.outer), g.n, len(self.expression.inputs), len(set(self.expression.outputs))),
             *(self.tiles, self.kept, self.items, len(self.constants), len(self.values), len(phases)),
-            *(reductions, GRAIN // max(len(self.code), 1) + 1, *g.outer),
+            *(reductions, GRAIN // max(len(self.code), 1) + 1, self.streams, *g.outer),
             *(stride for strides in g.strides for stride in strides),
             *(word for constant in self.constants for word in constant),
         ]
