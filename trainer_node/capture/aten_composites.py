@@ -251,6 +251,61 @@ def rms_norm_backward(
     )
 
 
+# -------------------------------------------------------------------------------------------------- group norm
+
+
+def _grouped(c: Context, x: Ref, groups: int) -> Ref:
+    """[N, C, ...] as [N * groups, the rest]: each group of channels is a row."""
+    rows = x.shape[0] * groups
+    return c.b.op("reshape", x, shape=(rows, x.count // rows))
+
+
+@lowers("aten.native_group_norm.default")
+def group_norm(
+    c: Context,
+    x: Ref,
+    weight: Ref | None,
+    bias: Ref | None,
+    images: int,
+    channels: int,
+    size: int,
+    groups: int,
+    eps: float,
+) -> tuple[Ref, Ref, Ref]:
+    """A layer norm of each group, then weight and bias of each channel."""
+    rows = _grouped(c, x, groups)
+    y, mean, scale = composites.layer_norm(c.o, rows, c.o.scalar(1.0), c.o.scalar(0.0), eps=eps)
+    y = _planes(c, c.b.op("reshape", y, shape=x.shape))
+    y = c.o.add(c.o.mul(y, _channels(c, weight, 1)), _channels(c, bias, 0))
+    return c.b.op("reshape", y, shape=x.shape), _statistic(c, mean, 1), _statistic(c, scale, 2)
+
+
+@lowers("aten.native_group_norm_backward.default")
+def group_norm_backward(
+    c: Context,
+    grad: Ref,
+    x: Ref,
+    mean: Ref,
+    scale: Ref,
+    weight: Ref | None,
+    images: int,
+    channels: int,
+    size: int,
+    groups: int,
+    wanted: Sequence[bool],
+) -> tuple[Ref | None, ...]:
+    rows, g = _grouped(c, x, groups), _planes(c, grad)
+    mean, scale = (c.b.op("reshape", s, shape=(rows.shape[0], 1)) for s in (mean, scale))
+    inner = _grouped(c, c.o.mul(g, _channels(c, weight, 1)), groups)
+    of_x, _ = composites.layer_norm_grad(c.o, inner, rows, c.o.scalar(1.0), mean, scale)
+    normal = c.b.op("reshape", c.o.mul(c.o.sub(rows, mean), scale), shape=g.shape)
+    return (
+        c.b.op("reshape", of_x, shape=x.shape) if wanted[0] else None,
+        c.b.op("sum", c.o.mul(g, normal), dims=(0, 2), keepdim=0) if wanted[1] and weight else None,
+        c.b.op("sum", g, dims=(0, 2), keepdim=0) if wanted[2] else None,
+    )
+
+
 # -------------------------------------------------------------------------------------------------- batch norm
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from repops.opset import BOOL, F32, I64
 
 from .builder import Ref
@@ -163,6 +164,52 @@ def pow_(c: Context, x: Ref, exponent: float) -> Ref:
     return c.b.op("pow", x, c.b.full(exponent))
 
 
+@lowers("aten.expm1.default", "prims.expm1.default")
+def expm1(c: Context, x: Ref) -> Ref:
+    """exp(x) - 1, which loses its digits near 0; there 2 t / (1 - t), t = tanh(x / 2)."""
+    o, x = c.o, c.tensor(x, F32)
+    one = o.scalar(1.0)
+    t = o.tanh(o.mul(o.scalar(0.5), x))
+    near = o.div(o.add(t, t), o.sub(one, t))
+    small = o.lt(o.maximum(x, o.neg(x)), one)
+    return o.where(small, near, o.sub(o.exp(x), one))
+
+
+_EXACT = 1 << 23  # below it, the quotient of two integers in f32 is never rounded up to the next integer
+
+
+def _shifted(c: Context, x: Ref, divisor: int) -> tuple[Ref, int]:
+    """x plus so many times the divisor that it is not negative."""
+    bounds = c.known.bounds(x)
+    if bounds is None or divisor < 1 or bounds[1] - min(bounds[0], 0) + divisor >= _EXACT:
+        raise Unsupported(
+            f"an integer division by {divisor}",
+            f"the operator set divides floats; divide values that are known to stay below {_EXACT}, or as data",
+        )
+    times = max(0, -(bounds[0] // divisor))
+    return c.b.op("add", x, c.b.full(times * divisor, I64)), times
+
+
+@lowers("aten.floor_divide.default", "aten.div.Tensor_mode", "aten.div.Scalar_mode")
+def floor_divide(c: Context, x: Ref, divisor: Operand, *, rounding_mode: str | None = "floor") -> Ref:
+    """Of integers by a positive number that is known."""
+    n = c.known.value(divisor) if isinstance(divisor, Ref) else divisor
+    bounds = c.known.bounds(x)
+    below = bounds is None or bounds[0] < 0
+    if c.out.dtype != I64 or n is None or np.size(n) != 1 or (below and rounding_mode != "floor"):
+        raise Unsupported("a rounded division", "divide an i64 tensor by a positive Python integer")
+    positive, times = _shifted(c, x, int(n))
+    quotient = c.b.op("div", c.tensor(positive, F32), c.b.full(int(n)))
+    return c.b.op("sub", c.tensor(quotient, I64), c.b.full(times, I64))
+
+
+@lowers("aten.remainder.Scalar", "aten.remainder.Tensor", "prims.remainder.default")
+def remainder(c: Context, x: Ref, divisor: Operand) -> Ref:
+    """With the divisor's sign, as in Python."""
+    whole = floor_divide(c, x, divisor)
+    return c.b.op("sub", x, c.b.op("mul", whole, c.tensor(divisor, I64)))
+
+
 @lowers("aten.pow.Tensor_Tensor", "aten.pow.Scalar", "prims.pow.default")
 def pow_tensors(c: Context, x: Operand, exponent: Operand) -> Ref:
     if c.out.dtype != F32:
@@ -229,7 +276,14 @@ def full(c: Context, _: Any, value: Any, fill: float | None = None, **__: Any) -
     return c.like(value if fill is None else fill, c.out)
 
 
-@lowers("aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default")
+@lowers(
+    "aten.empty.memory_format",
+    "aten.empty_like.default",
+    "aten.new_empty.default",
+    "aten.new_empty_strided.default",
+    "aten.empty_strided.default",
+    "prims.empty_strided.default",
+)
 def empty(c: Context, *_: Any, **__: Any) -> Ref | Uninitialised:
     return Uninitialised() if c.out.count else c.like(0, c.out)
 

@@ -266,3 +266,18 @@ def repeat(c: Context, x: Ref, times: Sequence[int]) -> Ref:
     return c.b.op(
         "reshape", c.b.op("expand", apart, shape=tuple(s for p in pairs for s in p)), shape=c.out.shape
     )
+
+
+@lowers("aten.roll.default")
+def roll(c: Context, x: Ref, shifts: Sequence[int], dims: Sequence[int] = ()) -> Ref:
+    """What leaves at the end comes in at the start; without dims, of the elements in row-major order."""
+    shape = x.shape
+    if not dims:
+        x, dims = c.b.op("reshape", x, shape=(x.count,)), (0,)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size, dim = x.shape[dim], dim % x.rank
+        cut = -shift % size if size else 0
+        if cut:
+            tail = c.b.op("slice", x, dim=dim, start=cut, stop=size, step=1)
+            x = c.b.op("cat", tail, c.b.op("slice", x, dim=dim, start=0, stop=cut, step=1), dim=dim)
+    return c.b.op("reshape", x, shape=shape)
