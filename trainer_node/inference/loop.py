@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+import torch.fx.traceback
 from torch.func import functional_call
 
 from referee_py.commit.tensor import Array
@@ -64,7 +65,7 @@ def loop(
         remaining = iter(tensors)
         own, before, given = ({name: next(remaining) for name in group} for group in names)
         forward = lambda *args, **kwargs: functional_call(module, own, args, kwargs)  # noqa: E731
-        with torch.no_grad():
+        with torch.no_grad(), torch.fx.traceback.annotate({"module": "step"}):  # until a module says which it is
             after, watched = body(forward, dict(before), given, next(remaining))
         if unknown := sorted(set(after) - set(before)):
             raise CaptureError(f"the step gives {', '.join(unknown)}, which the state does not have")
