@@ -202,7 +202,7 @@ def test_an_unsound_job_is_refused_once(court: Court) -> None:
     with structlog.testing.capture_logs() as told:
         for _ in range(3):
             assert court.tick() == []
-    assert [event["event"] for event in told] == ["verdict.refused"]
+    assert [event["event"] for event in told if event["event"].startswith("verdict")] == ["verdict.refused"]
 
 
 def test_an_operator_too_large_for_this_machine_is_refused(court: Court) -> None:
