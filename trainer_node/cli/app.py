@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import artifacts, data, deploy, dispute, job, key, program, roles
+from . import artifacts, data, deploy, dispute, execute, job, key, program, roles
 
 app = typer.Typer(
     name="assay",
@@ -31,6 +31,7 @@ def root(
 app.add_typer(key.app, name="key")
 app.command("deploy")(deploy.deploy_command)
 app.add_typer(data.app, name="data")
+program.app.command("run")(execute.run_command)
 app.add_typer(program.app, name="program")
 app.add_typer(job.app, name="job")
 app.add_typer(artifacts.app, name="artifacts")
