@@ -3,13 +3,15 @@
     simple        every rule of `simplify` has been applied
     merged        no two nodes are equal, no two constants are
     live          every node serves a slot, or an output that is to be kept (a metric)
-    ordered       by the graph alone: what a slot needs stands before it, and the slot that needs least comes first
+    ordered       by the graph alone, so that few values are alive at once
 
 So two programs that differ only in the order in which their nodes and constants were written have one canonical form,
 and the canonical form of a canonical program is itself. Slots keep their numbers: the state is what a run is about.
 
-The order is depth first from each slot's update, by rising depth of the updates. In a training step that is forward,
-then the backward pass from the last layer to the first, with each update as soon as its gradient is there.
+The order is depth first: products and reductions first, in the order in which the shallowest slots need them, each with
+what it needs; then the rest of what the slots need, the largest slots first. In a training step that is forward,
+backward from the last layer to the first, and then the optimizer. (GPT-2 small, batch 8 x 64: at most 1.50 GB of values
+at once, where the order of the trace needs 1.52, and depth first by slots 1.95.)
 """
 
 from __future__ import annotations
@@ -64,6 +66,15 @@ def canonical_skeleton(
 def _skeleton(program: Program) -> Skeleton:
     types = [tuple(tensor.type for tensor in tensors) for tensors in (program.constants, program.initial)]
     return Skeleton(program.nodes, program.slots, types[0], types[1], program.opset)
+
+
+_GATHERING = frozenset(
+    (
+        *("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad", "max_pool2d"),
+        *("sum", "amax", "argmax", "scatter_add"),
+    )
+)
+"""Operators that make one element of many: after them, what they read is often needed no more."""
 
 
 class _Form:
@@ -176,18 +187,28 @@ class _Form:
         )
 
     def _order(self) -> list[int]:
-        """Depth first, operands from first to last, from the roots by rising depth, slots before what is kept.
-
-        NOTE: an explicit stack; a graph from a stranger may be as deep as it has nodes.
-        """
+        """The live nodes, ordered as the head of this file says."""
         depth = [0] * len(self._nodes)
         for number, node in enumerate(self._nodes):
             below = [depth[operand.index] for operand in node.inputs if operand.kind == Kind.NODE]
             depth[number] = 1 + max(below, default=0)
+        roots = sorted(range(len(self._roots)), key=lambda k: (depth[self._roots[k].index], k))
+        plain = self._depth_first([self._roots[k].index for k in roots])
+        rank = {number: k for k, number in enumerate(plain)}
+        last = sorted({root.index for root in self._roots}, key=lambda n: (-self._bytes(n), rank[n]))
+        return self._depth_first([n for n in plain if self._nodes[n].name in _GATHERING] + last)
+
+    def _bytes(self, number: int) -> int:
+        return sum(type_.nbytes for type_ in self._nodes[number].outputs)
+
+    def _depth_first(self, roots: Sequence[int]) -> list[int]:
+        """All that the roots need, each node after its operands from first to last.
+
+        NOTE: an explicit stack; a graph from a stranger may be as deep as it has nodes.
+        """
         order: list[int] = []
         done: set[int] = set()
-        roots = sorted(range(len(self._roots)), key=lambda k: (depth[self._roots[k].index], k))
-        stack = [(self._roots[k].index, False) for k in reversed(roots)]
+        stack = [(root, False) for root in reversed(roots)]
         while stack:
             number, ready = stack.pop()
             if number in done:

@@ -16,7 +16,7 @@ from repops.opset import BOOL, F32, I64, Dtype
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
-from referee_py.execute import Run
+from referee_py.execute import Plan, Run
 from referee_py.program import (
     Kind,
     Operand,
@@ -372,20 +372,21 @@ def test_what_is_to_be_kept_is_kept_and_found_again() -> None:
     assert [program.constants[k] for k in found.constants] == list(kept.constants)
 
 
-def test_updates_come_as_soon_as_they_can() -> None:
-    """Two chains, the longer one first: the shorter one is done before the longer begins."""
-    write = tiny.Writer([], [X, X])
-    long = Operand(Kind.SLOT, 0)
-    for _ in range(4):
-        long = write("exp", long)
-    short = write("tanh", Operand(Kind.SLOT, 1))
-    described = (TensorDescriptor.of(X),) * 2
-    program = Program(
-        tuple(write.nodes), (SlotSource(long.index, 0), SlotSource(short.index, 0)), (), described
-    )
+def test_gradients_come_before_updates_and_large_updates_first() -> None:
+    """Two slots, each updated by a sum over the other and a little arithmetic; the second is larger."""
+    wide = np.ones((2, 9), np.float32)
+    write = tiny.Writer([], [X, wide])
+    small, large = Operand(Kind.SLOT, 0), Operand(Kind.SLOT, 1)
+    updates = []
+    for slot, other in ((small, large), (large, small)):
+        total = write("sum", write("exp", other), dims=(0, 1), keepdim=0)
+        updates.append(write("sub", write("tanh", slot), total))
+    described = (TensorDescriptor.of(X), TensorDescriptor.of(wide))
+    program = Program(tuple(write.nodes), tuple(SlotSource(u.index, 0) for u in updates), (), described)
     found, _ = canonical_program(program)
-    assert [node.name for node in found.nodes] == ["tanh", "exp", "exp", "exp", "exp"]
-    assert [slot.node for slot in found.slots] == [4, 0]
+    assert [node.name for node in found.nodes] == ["exp", "sum", "exp", "sum", "tanh", "sub", "tanh", "sub"]
+    assert [slot.node for slot in found.slots] == [7, 5]
+    assert Plan(found).peak_bytes <= Plan(program).peak_bytes
 
 
 def test_a_deep_program_is_no_deep_recursion() -> None:
