@@ -191,6 +191,13 @@ INLINE void transpose_apart(const float *from, int64_t first, int64_t steps, int
 
 TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t steps, int64_t apart,
                                     const int64_t *lane, int64_t lanes, float *to, int64_t width) {
+    if (4 * steps <= 3 * LANES && apart == 1) { // less than transposing a block that is mostly empty
+        for (int64_t i = 0; i < lanes; i++) {
+            const float *in = from + (first + lane[i]);
+            for (int64_t k = 0; k < steps; k++) to[k * width + i] = in[k];
+        }
+        return;
+    }
     if (apart == 1)
         transpose_apart(from, first, steps, 1, lane, lanes, to, width);
     else
