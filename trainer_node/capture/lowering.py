@@ -199,8 +199,12 @@ def _lifted(graph: torch.fx.GraphModule, name: str, builder: Builder) -> Ref:
         raise Unsupported(
             f"{name} is a parameter that is not the module's", "register it in the module that is captured"
         )
-    dtype_of(tensor.dtype)
-    return builder.constant(f"lifted.{name}", source_of(tensor))
+    source = source_of(tensor)
+    if source.read is None:
+        raise Unsupported(
+            f"{name} is a tensor without values that is no buffer", "register it as a buffer of its module"
+        )
+    return builder.constant(f"lifted.{name}", source)
 
 
 def source_of(tensor: torch.Tensor) -> Source:

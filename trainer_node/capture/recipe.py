@@ -105,7 +105,8 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
 
     Weights and biases of linear and convolution layers are uniform in +-1/sqrt(fan in), as PyTorch's defaults;
     embeddings are uniform with variance 1. Matrices of a model of `transformers` that says so are uniform with standard
-    deviation `config.initializer_range`. Other parameters (norms: ones and zeros) keep the values they have.
+    deviation `config.initializer_range`. What begins as zeros (biases there, the second factor of LoRA) stays so, and
+    other parameters (norms) keep the values they have.
     """
     bounds: dict[str, float] = {}
     spread = getattr(getattr(module, "config", None), "initializer_range", None)
@@ -119,7 +120,7 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
         for name, parameter in layer.named_parameters(path, recurse=False):
             if spread is not None:
                 bound = spread * math.sqrt(3) if parameter.ndim > 1 else 0.0
-            if bound:
+            if bound and (parameter.is_meta or parameter.any()):
                 bounds[name] = bound
     return {  # NOTE: a tied weight has one name only
         name: functools.partial(uniform, seed, f"initial/{name}", tuple(parameter.shape), bounds[name])

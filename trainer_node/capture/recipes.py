@@ -1,4 +1,4 @@
-"""Built-in recipes: scikit-learn's handwritten digits (1,797 images of 8 x 8), small enough for a laptop."""
+"""Built-in recipes by name; here those of scikit-learn's handwritten digits (1,797 images of 8 x 8)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,14 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
     "digits-mlp": digits_mlp,
     "digits-mlp-adam": digits_mlp_adam,
     "digits-cnn": digits_cnn,
-    "gpt2-small": models.gpt2_small,
+    "logistic": models.logistic,
+    "vgg11": models.vgg11,
+    "resnet-tiny": models.resnet_tiny,
     "resnet50": models.resnet50,
+    "gpt2-tiny": models.gpt2_tiny,
+    "gpt2-small": models.gpt2_small,
+    "distilbert-tiny": models.distilbert_tiny,
     "distilbert": models.distilbert,
+    "llama-tiny": models.llama_tiny,
+    "llama-lora-tiny": models.llama_lora_tiny,
 }

@@ -1,69 +1,218 @@
-"""Built-in recipes of full-size models, as `transformers` has them, on synthetic data. Nothing is downloaded."""
+"""Built-in recipes of models, full-size and tiny, on synthetic data. Nothing is downloaded.
+
+Those of `transformers` are built from a configuration, with the library's own code and its own loss.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+from torch import nn
+
+from referee_py.commit.tensor import Array
 
 from . import synthetic
 from .errors import CaptureError
-from .optimizers import SGD, Adam
+from .optimizers import SGD, Adam, Groups, Optimizer, Parameter
 from .recipe import Recipe
 
+EXAMPLES = 512
 
-def transformers() -> Any:
+
+def _transformers() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise CaptureError("these recipes need transformers; install the extra [models]") from error
+        raise CaptureError("this recipe needs transformers; install the extra [models]") from error
     return transformers
 
 
-def gpt2_small(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int = 128) -> Recipe:
-    """GPT-2 small (124M parameters), AdamW."""
-    hf = transformers()
-    module = hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False))
-    ids = synthetic.tokens(seed, 256, length, module.config.vocab_size)
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise CaptureError("this recipe needs peft; install the extra [models]") from error
+    return peft
+
+
+def decayed(lr: float, decay: float, betas: tuple[float, float] = (0.9, 0.999)) -> Optimizer:
+    """AdamW with weight decay on matrices only: none on biases and norms."""
+    matrices = Adam(lr=lr, betas=betas, weight_decay=decay, decoupled=True)
+    others = Adam(lr=lr, betas=betas)
+    return Groups([(matrices, _is_matrix), (others, lambda _: True)])
+
+
+def _is_matrix(p: Parameter) -> bool:
+    return p.value.rank > 1
+
+
+# ------------------------------------------------------------------------------------------ regression, images
+
+
+def logistic(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
+    """Logistic regression on 20 numbers."""
+    x, y = synthetic.images(seed, EXAMPLES, (20,), 2)
     return Recipe(
-        name="gpt2-small",
-        module=module.train(),
-        loss=None,
-        optimizer=Adam(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, decoupled=True),
-        data={"input_ids": ids, "labels": ids},
+        name="logistic",
+        module=nn.Linear(20, 1),
+        loss=nn.functional.binary_cross_entropy_with_logits,
+        optimizer=SGD(lr=0.1),
+        data={"x": x, "y": y[:, None].astype(np.float32)},
         steps=steps,
         batch_size=batch_size,
         seed=seed,
+    )
+
+
+def vgg11(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
+    """VGG-11 (Simonyan and Zisserman, configuration A) for 32 x 32 images, with batch norm and dropout."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for wide in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
+        if wide:
+            convolution = nn.Conv2d(channels, wide, 3, padding=1, bias=False)
+            layers += [convolution, nn.BatchNorm2d(wide), nn.ReLU(inplace=True)]
+            channels = wide
+        else:
+            layers.append(nn.MaxPool2d(2))
+    head = [nn.Linear(512, 512), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(512, 10)]
+    pixels, labels = synthetic.images(seed, EXAMPLES, (3, 32, 32), 10)
+    return Recipe(
+        name="vgg11",
+        module=nn.Sequential(*layers, nn.Flatten(), *head),
+        loss=nn.functional.cross_entropy,
+        optimizer=SGD(lr=0.01, momentum=0.9, weight_decay=5e-4),
+        data={"x": pixels, "y": labels},
+        steps=steps,
+        batch_size=batch_size,
+        seed=seed,
+    )
+
+
+def _resnet(name: str, optimizer: Optimizer, steps: int, batch_size: int, seed: int, **config: Any) -> Recipe:
+    hf = _transformers()
+    pixels, labels = synthetic.images(seed, EXAMPLES, (3, 32, 32), 10)
+    return _own_loss(
+        name,
+        hf.ResNetForImageClassification(hf.ResNetConfig(num_labels=10, **config)),
+        optimizer,
+        {"pixel_values": pixels, "labels": labels},
+        (steps, batch_size, seed),
     )
 
 
 def resnet50(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
-    """ResNet-50 on 32 x 32 images of 10 classes, SGD with momentum."""
-    hf = transformers()
-    module = hf.ResNetForImageClassification(hf.ResNetConfig(num_labels=10))
-    pixels, labels = synthetic.images(seed, 512, (3, 32, 32), 10)
+    """ResNet-50 (24M parameters) on 32 x 32 images of 10 classes, SGD with momentum."""
+    return _resnet("resnet50", SGD(lr=0.05, momentum=0.9, weight_decay=5e-4), steps, batch_size, seed)
+
+
+def resnet_tiny(steps: int = 100, batch_size: int = 16, seed: int = 0) -> Recipe:
+    """Bottleneck blocks like ResNet-50's, three of them, narrow."""
+    small = {"embedding_size": 8, "hidden_sizes": [16, 32], "depths": [1, 2]}
+    return _resnet("resnet-tiny", SGD(lr=0.02, momentum=0.9), steps, batch_size, seed, **small)
+
+
+# ----------------------------------------------------------------------------------------------------- language
+
+
+def _own_loss(
+    name: str, module: nn.Module, optimizer: Optimizer, data: Mapping[str, Array], size: tuple[int, int, int]
+) -> Recipe:
+    """For a model that computes its loss; `size` is steps, batch size and seed."""
+    steps, batch_size, seed = size
     return Recipe(
-        name="resnet50",
+        name=name,
         module=module.train(),
         loss=None,
-        optimizer=SGD(lr=0.05, momentum=0.9, weight_decay=5e-4),
-        data={"pixel_values": pixels, "labels": labels},
+        optimizer=optimizer,
+        data=data,
         steps=steps,
         batch_size=batch_size,
         seed=seed,
     )
+
+
+def _language(seed: int, length: int, vocabulary: int) -> dict[str, Array]:
+    ids = synthetic.tokens(seed, EXAMPLES, length, vocabulary)
+    return {"input_ids": ids, "labels": ids}
+
+
+def gpt2_small(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int = 128) -> Recipe:
+    """GPT-2 small (124M parameters), AdamW."""
+    hf = _transformers()
+    module = hf.GPT2LMHeadModel(hf.GPT2Config(use_cache=False))
+    data = _language(seed, length, module.config.vocab_size)
+    return _own_loss("gpt2-small", module, decayed(6e-4, 0.1, (0.9, 0.95)), data, (steps, batch_size, seed))
+
+
+def gpt2_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
+    """GPT-2 with two layers of width 64, AdamW."""
+    hf = _transformers()
+    config = hf.GPT2Config(
+        vocab_size=256, n_layer=2, n_embd=64, n_head=4, n_positions=max(64, length), use_cache=False
+    )
+    data = _language(seed, length, 256)
+    optimizer = decayed(3e-3, 0.1, (0.9, 0.95))
+    return _own_loss("gpt2-tiny", hf.GPT2LMHeadModel(config), optimizer, data, (steps, batch_size, seed))
+
+
+def _llama() -> nn.Module:
+    """Two layers of width 64, two queries to a key."""
+    hf = _transformers()
+    config = hf.LlamaConfig(
+        vocab_size=256,
+        hidden_size=64,
+        intermediate_size=176,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        use_cache=False,
+    )
+    module: nn.Module = hf.LlamaForCausalLM(config)
+    return module
+
+
+def llama_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
+    """Llama with two layers of width 64 and grouped queries, AdamW."""
+    size = (steps, batch_size, seed)
+    return _own_loss("llama-tiny", _llama(), decayed(3e-3, 0.1), _language(seed, length, 256), size)
+
+
+def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
+    """Low-rank adapters on all projections of a frozen tiny Llama: only they are in the state."""
+    peft, base = _peft(), _llama()
+    config = peft.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
+    size = (steps, batch_size, seed)
+    module = peft.get_peft_model(base, config)
+    return _own_loss("llama-lora-tiny", module, Adam(lr=1e-2), _language(seed, length, 256), size)
+
+
+def _distilbert(name: str, config: Any, lr: float, length: int, size: tuple[int, int, int]) -> Recipe:
+    hf = _transformers()
+    module = hf.DistilBertForSequenceClassification(config)
+    ids, mask, labels = synthetic.sentences(size[2], EXAMPLES, length, config.vocab_size)
+    data = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    return _own_loss(name, module, decayed(lr, 0.01), data, size)
 
 
 def distilbert(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 128) -> Recipe:
     """DistilBERT (66M parameters) with a classification head, AdamW."""
-    hf = transformers()
-    module = hf.DistilBertForSequenceClassification(hf.DistilBertConfig(num_labels=2))
-    ids, mask, labels = synthetic.sentences(seed, 512, length, module.config.vocab_size)
-    return Recipe(
-        name="distilbert",
-        module=module.train(),
-        loss=None,
-        optimizer=Adam(lr=5e-5, weight_decay=0.01, decoupled=True),
-        data={"input_ids": ids, "attention_mask": mask, "labels": labels},
-        steps=steps,
-        batch_size=batch_size,
-        seed=seed,
+    config = _transformers().DistilBertConfig(num_labels=2)
+    return _distilbert("distilbert", config, 5e-5, length, (steps, batch_size, seed))
+
+
+def distilbert_tiny(steps: int = 100, batch_size: int = 16, seed: int = 0, length: int = 16) -> Recipe:
+    """DistilBERT with two layers of width 32."""
+    config = _transformers().DistilBertConfig(
+        vocab_size=64,
+        n_layers=2,
+        dim=32,
+        hidden_dim=64,
+        n_heads=4,
+        max_position_embeddings=max(32, length),
+        num_labels=2,
     )
+    return _distilbert("distilbert-tiny", config, 3e-3, length, (steps, batch_size, seed))

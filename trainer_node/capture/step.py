@@ -84,6 +84,8 @@ def sketch(
     if not 0 <= seed < 1 << 64:
         raise CaptureError(f"seed {seed}; it must be at least 0 and below 2^64")
     objective = Objective.of(loss, inputs, list(data))
+    for name, parameter in module.named_parameters():
+        _check_dtype(name, parameter)
     rows = _check_data(data, order, accumulate)
     example = {
         name: ((rows, *array.shape[1:]), torch.from_numpy(array[:1]).dtype) for name, array in data.items()
@@ -208,6 +210,14 @@ def _check_data(data: Mapping[str, Array], order: Array, parts: int) -> int:
     return int(order.shape[1] // parts)
 
 
+def _check_dtype(name: str, tensor: torch.Tensor) -> None:
+    """Raises CaptureError, with the tensor's name, for a dtype that is not in the operator set."""
+    try:
+        dtype_of(tensor.dtype)
+    except CaptureError as error:
+        raise CaptureError(f"{name}: {error}") from error
+
+
 @dataclass(frozen=True)
 class _Initial:
     """Where each tensor of the module begins."""
@@ -221,10 +231,8 @@ class _Initial:
             raise CaptureError(f"initial values for {', '.join(unknown)}, which the module does not have")
 
     def __call__(self, name: str, tensor: torch.Tensor) -> Source:
-        try:
-            own = source_of(tensor)
-        except CaptureError as error:
-            raise CaptureError(f"{name}: {error}") from error
+        _check_dtype(name, tensor)
+        own = source_of(tensor)
         value = self.given.get(name)
         if value is None:
             return own

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,11 @@ import torch
 import torch.fx.traceback
 from torch._decomp import decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -69,8 +74,9 @@ class Objective:
 def _own_loss(output: Any) -> torch.Tensor:
     loss = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if not isinstance(loss, torch.Tensor):
+        given = "a tensor" if isinstance(output, torch.Tensor) else type(output).__name__
         raise CaptureError(
-            f"the module gives {type(output).__name__} without a loss; pass a loss function, or the labels it needs"
+            f"the module gives {given} without a loss; pass a loss function, or the labels it needs"
         )
     return loss
 
@@ -150,14 +156,8 @@ def functional_graph(
         tensors = [torch.empty(shape, dtype=dtype, device="cpu") for shape, dtype in shapes]
     decompositions = {op: rule for op, rule in decomposition_table.items() if str(op) not in lowered}
     with _capture_settings(), phases.module_paths(module):
-        try:
+        with phases.explained():
             first = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(tensors)
-        except DataDependentOutputException as error:
-            raise Unsupported(
-                f"{error.func} makes the program depend on values of a tensor",
-                "a program is one graph for all batches: replace the Python branch by torch.where",
-                phases.where(),
-            ) from error
         plain = functionalize(torch.fx.Interpreter(first).run, remove="mutations")
         return make_fx(  # type: ignore[no-any-return]
             plain, tracing_mode="fake", decomposition_table=decompositions, _allow_non_fake_inputs=True
@@ -186,15 +186,40 @@ def _capture_settings() -> Iterator[None]:
         yield
 
 
+_CHECKPOINTING = (
+    "it runs a second time in the backward pass (activation checkpointing)",
+    "switch checkpointing off for the capture: whoever runs the program decides what to keep",
+)
+
+
 class Phases:
     """Annotates the nodes of the forward pass with the path of their module, and knows when the backward pass runs."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, Any]] = []
+        self._failed = ""
         self._backward = False
 
     def where(self) -> str:
-        return f"module {self._open[-1][0]}" if self._open else "loss or gradient"
+        """The module that is running, or that the error which is being handled came from."""
+        path = self._open[-1][0] if self._open else self._failed
+        return f"module {path}" if path else "loss or gradient"
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """What PyTorch raises while it traces, with the module's path and a remedy."""
+        try:
+            yield
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise Unsupported(
+                f"{error.func} makes the program depend on values of a tensor",
+                "a program is one graph for all batches: use torch.where in place of a Python branch or a mask",
+                self.where(),
+            ) from error
+        except RuntimeError as error:
+            if "torch.utils.checkpoint" in str(error):
+                raise Unsupported(*_CHECKPOINTING, self.where()) from error
+            raise CaptureError(f"{self.where()}: on tensors without data, PyTorch says: {error}") from error
 
     @contextlib.contextmanager
     def gradient(self) -> Iterator[None]:
@@ -219,11 +244,7 @@ class Phases:
             # SAFETY: layers that run again for the backward pass would draw other dropout masks there, and the
             # gradients would be wrong without a sign of it.
             if self._backward:
-                raise Unsupported(
-                    "it runs a second time in the backward pass (activation checkpointing)",
-                    "switch checkpointing off for the capture: whoever runs the program decides what to keep",
-                    f"module {path}",
-                )
+                raise Unsupported(*_CHECKPOINTING, f"module {path}")
             annotation = torch.fx.traceback.annotate({"module": path})
             annotation.__enter__()
             self._open.append((path, annotation))
@@ -233,4 +254,7 @@ class Phases:
     def _leave(self, *_: Any) -> None:
         # NOTE: the forward hook is called even where the module's pre-hook raised, and then there is nothing to close.
         if self._open:
-            self._open.pop()[1].__exit__(None, None, None)
+            path, annotation = self._open.pop()
+            annotation.__exit__(None, None, None)
+            if sys.exc_info()[0] is not None:
+                self._failed = self._failed or path
