@@ -96,9 +96,9 @@ class OnnxModule(torch.nn.Module):
         try:
             with untraced() if folding else _annotated(node.where):
                 result = operator.rule(call, *inputs)
-        except (Unsupported, CaptureError):
+        except CaptureError:
             raise
-        except (RuntimeError, ValueError, TypeError, IndexError, KeyError) as error:
+        except Exception as error:  # NOTE: what a stranger's attributes make PyTorch raise has no common base
             raise CaptureError(
                 f"{node.where}: {node.op} of {_shapes(inputs)} fails: {str(error)[:300]} "
                 f"(the model was exported for {self._exported}; other sizes may need another export)"

@@ -341,13 +341,46 @@ def test_too_many_nodes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     refused(two(["x", "layer.weight"], ["h"]), tmp_path, "the limit is 1")
 
 
+def network() -> bytes:
+    """Many operators with many attributes, so that there is something to damage."""
+    nodes = [
+        helper.make_node("Constant", [], ["shape"], value_ints=[1, 1, 2, 3]),
+        helper.make_node("Reshape", ["x", "shape"], ["image"]),
+        helper.make_node("Pad", ["image", "pads"], ["padded"]),
+        helper.make_node(
+            "MaxPool", ["padded"], ["pooled"], kernel_shape=[2, 2], pads=[0, 1, 0, 1], strides=[1, 2]
+        ),
+        helper.make_node("AveragePool", ["pooled"], ["average"], kernel_shape=[1, 2], ceil_mode=1),
+        helper.make_node("Concat", ["average", "average"], ["joined"], axis=3),
+        helper.make_node("Split", ["joined"], ["left", "right"], axis=3, num_outputs=2),
+        helper.make_node("Slice", ["left", "starts", "ends"], ["piece"]),
+        helper.make_node("Transpose", ["piece"], ["turned"], perm=[3, 2, 1, 0]),
+        helper.make_node("ReduceMean", ["turned"], ["mean"], keepdims=0),
+        helper.make_node("Cast", ["mean"], ["whole"], to=TensorProto.INT64),
+        helper.make_node("Softmax", ["layer.weight"], ["soft"], axis=-1),
+        helper.make_node("MatMul", ["x", "soft"], ["product"]),
+        helper.make_node("Add", ["product", "mean"], ["y"]),
+    ]
+    vectors = {"pads": [0, 0, 1, 1, 0, 0, 0, 1], "starts": [0, 0], "ends": [1, 9]}
+    model = linear(nodes=nodes, opset=18)
+    tensors = [numpy_helper.from_array(np.array(value), name) for name, value in vectors.items()]
+    model.graph.initializer.extend(tensors)
+    return model.SerializeToString()
+
+
+def test_the_network_to_damage_runs(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(network())
+    assert load(tmp_path / "model.onnx")(torch.ones(2, 3)).shape == (2, 2)
+
+
+NETWORK = network()
 GOOD = two(["x", "layer.weight"], ["h"]).SerializeToString()
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_models_are_refused_or_run(data: st.DataObject, tmp_path: Path) -> None:
-    sent = bytearray(GOOD)
+    sent = bytearray(data.draw(st.sampled_from([GOOD, NETWORK])))
     for _ in range(data.draw(st.integers(1, 3))):
         sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path / "model.onnx"
