@@ -1,4 +1,4 @@
-"""Programs at full speed on the CPU: the step's operators grouped into kernels, its values placed once and for all.
+"""Programs at full speed: the step's operators grouped into kernels, its values placed once and for all.
 
 graph     a program as numbered values
 views     reshape, permute, expand and slice without a copy
@@ -7,9 +7,11 @@ bodies    what each kernel computes, and which values are in memory
 tasks     the kernel calls
 schedule  their order, and which slots are updated in place
 memory    a place for every value
+machine   the CPU, or a GPU: kernels and memory
 step      `Compiled`: all of it, ready to run
 """
 
+from .machine import Cpu, Cuda, Machine
 from .step import Compiled
 
-__all__ = ["Compiled"]
+__all__ = ["Compiled", "Cpu", "Cuda", "Machine"]

@@ -11,46 +11,48 @@ node by node, because most values never are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from repops import cpu
-from repops.cpu import Bound
-from repops.memory import address_of, allocate
-from repops.tensors import NUMPY_DTYPE
+from repops.opset import BOOL, I64
 
 from ..commit.tensor import Array
 from ..program import Program, SlotSource
 from .graph import Graph
+from .machine import Buffer, Call, Cpu, Machine
 from .memory import Lifetime, place
 from .schedule import schedule
 from .tasks import Task, tasks_of
-from .views import View
+from .views import View, merged_factors
 
 
 class Compiled:
-    """One step of a validated program on the CPU. Constants must have been checked against it.
+    """One step of a validated program on a machine. Constants must have been checked against it.
 
-    `slots` are the state: arrays that `load` fills and every `run` overwrites. `watched` are outputs to be read after a
-    step with `value`. Not to be used by two threads at once.
+    `slots` are the state: memory that `load` fills and every `run` overwrites, on the CPU numpy arrays. `watched` are
+    outputs to be read after a step with `value`. Not to be used by two threads at once.
     """
 
     def __init__(
-        self, program: Program, constants: Sequence[Array], watched: Iterable[SlotSource] = ()
+        self,
+        program: Program,
+        constants: Sequence[Array],
+        watched: Iterable[SlotSource] = (),
+        machine: Machine | None = None,
     ) -> None:
+        self.machine = machine or Cpu()
         self._graph = graph = Graph(program, watched)
-        tasks, self._bodies = tasks_of(graph)
+        tasks, self._bodies = tasks_of(graph, self.machine)
         self._schedule = schedule(graph, tasks, self._bodies)
-        self._constants = constants
-        self._number = np.zeros((), np.int64)
-        lifetimes = self._lifetimes()
-        self._offsets, self.arena_bytes = place(lifetimes)
+        self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
-        self._arena: Array | None = None
-        self._kept: dict[int, Array] = {}
-        self._calls: list[Bound] = []
-        self._seen: dict[int, Array] = {}  # watched values that are old values of slots
-        self.slots: list[Array] = []
+        self._constants: Sequence[Array | Buffer] = constants
+        self._number: Buffer = None
+        self._arena: Buffer = None
+        self._kept: dict[int, Buffer] = {}
+        self._staged: dict[int, Buffer] = {}
+        self._steps: Callable[[], None] = lambda: None
+        self.slots: list[Buffer] = []
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -62,7 +64,7 @@ class Compiled:
         if not self.slots:
             self._take_memory()
         for slot, array in zip(self.slots, arrays, strict=True):
-            np.copyto(slot, array)
+            self.machine.write(slot, array)
 
     def release(self) -> None:
         """Leave the slots to whoever holds them; the next `load` takes new memory for the state."""
@@ -70,17 +72,22 @@ class Compiled:
 
     def run(self, step: int) -> None:
         """Step `step`, counted from 1."""
-        self._number[()] = step
-        threads, isa = cpu.get_num_threads(), cpu.get_isa()
-        for call in self._calls:
-            if call.kernel(call.signature, call.data, threads, isa):
-                raise MemoryError("no memory for a kernel's working space")
-        self._move()
+        self.machine.write(self._number, np.array(step, np.int64))
+        self._steps()
 
     def value(self, source: SlotSource) -> Array:
         """A watched output of the step that ran last: a copy."""
         value = self._graph.output(source)
-        return self._seen[value] if value in self._seen else self._read(self._bodies.view(value)).copy()
+        if value in self._staged:
+            return self.machine.read(self._staged[value]).copy()
+        view = self._bodies.view(value)
+        whole = self.machine.read(self._buffer(view.base)).reshape(-1)
+        factors = [factor for dim in view.dims for factor in dim]
+        strides = [stride * whole.itemsize for _, stride in factors]
+        seen = np.lib.stride_tricks.as_strided(
+            whole[view.offset :], [size for size, _ in factors], strides, writeable=False
+        )
+        return seen.reshape(view.shape).copy()
 
     # ------------------------------------------------------------------------------------------------ memory
 
@@ -101,20 +108,18 @@ class Compiled:
         ]
 
     def _take_memory(self) -> None:
-        graph = self._graph
+        graph, machine = self._graph, self.machine
         if self._arena is None:
-            self._arena = allocate((self.arena_bytes,), np.dtype(np.uint8), self.arena_bytes)
-            self._kept = {v: self._new(v) for task in self._schedule.prelude for v in task.writes}
-            for task in self._schedule.prelude:
-                self._bound(task)(1, cpu.get_isa())
-        self.slots = [self._new(slot) for slot in range(graph.slots)]
-        self._calls = [self._bound(task) for task in self._schedule.tasks]
+            self._arena = machine.new((BOOL, (self.arena_bytes,)))
+            self._number = machine.new((I64, ()))
+            self._constants = [machine.place(constant) for constant in self._constants]
+            prelude = self._schedule.prelude
+            self._kept = {value: machine.new(graph.specs[value]) for task in prelude for value in task.writes}
+            machine.sequence([self._bound(task) for task in prelude])()
+        self.slots = [machine.new(graph.specs[slot]) for slot in range(graph.slots)]
+        self._steps = machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
 
-    def _new(self, value: int) -> Array:
-        dtype, shape = self._graph.specs[value]
-        return allocate(shape, NUMPY_DTYPE[dtype], self._graph.nbytes(value))
-
-    def _array(self, value: int) -> Array:
+    def _buffer(self, value: int) -> Buffer:
         """The memory of a stored value."""
         graph = self._graph
         value = self._schedule.in_place.get(value, value)
@@ -126,41 +131,44 @@ class Compiled:
             return self._number
         if value in self._kept:
             return self._kept[value]
-        dtype, shape = graph.specs[value]
-        if 0 in shape:
-            return np.empty(shape, NUMPY_DTYPE[dtype])
-        return np.ndarray(shape, NUMPY_DTYPE[dtype], self._arena, self._offsets[value])
+        return self.machine.part(self._arena, self._offsets.get(value, 0), graph.specs[value])
 
-    def _bound(self, task: Task) -> Bound:
-        addresses = [
-            address_of(self._array(view.base)) + view.offset * self._graph.item_size(view.base)
-            for view in task.reads
-        ]
-        return task.bind([*addresses, *(address_of(self._array(value)) for value in task.writes)])
+    def _address(self, view: View) -> int:
+        return self.machine.address(self._buffer(view.base)) + view.offset * self._graph.item_size(view.base)
 
-    # ------------------------------------------------------------------------------------------------ results
+    def _bound(self, task: Task) -> Call:
+        writes = [self.machine.address(self._buffer(value)) for value in task.writes]
+        return task.bind([*map(self._address, task.reads), *writes])
 
-    def _read(self, view: View) -> Array:
-        """The elements of a view, as a numpy view."""
-        whole = self._array(view.base).reshape(-1)
-        factors = [factor for dim in view.dims for factor in dim]
-        strides = [stride * whole.itemsize for _, stride in factors]
-        shape = [size for size, _ in factors]
-        at = np.lib.stride_tricks.as_strided(whole[view.offset :], shape, strides, writeable=False)
-        return at.reshape(view.shape)
+    def _moves(self) -> list[Call]:
+        """The end of a step: new values that were not written in place go into their slots.
 
-    def _move(self) -> None:
-        """New values that were not written in place. Old values of slots are read before any slot is written."""
-        slots, moves = self._graph.slots, []
-        for value in self._graph.watched:
+        What is still the old value of a slot is set aside before any slot is written.
+        """
+        graph, aside, moves = self._graph, [], []
+        self._staged = {}
+        targets = {slot: value for slot, value in enumerate(graph.after) if not self._is_there(slot, value)}
+        for value in (*graph.watched, *targets.values()):
             view = self._bodies.view(value)
-            if view.base < slots:
-                self._seen[value] = self._read(view).copy()
-        for slot, value in enumerate(self._graph.after):
-            view = self._bodies.view(value)
-            here = view.base == slot or self._schedule.in_place.get(view.base) == slot
-            if not (here and view.is_contiguous() and view.offset == 0):
-                source = self._read(view)
-                moves.append((slot, source.copy() if view.base < slots else source))
-        for slot, source in moves:
-            np.copyto(self.slots[slot], source)
+            if view.base < graph.slots and value not in self._staged and graph.elements(value):
+                self._staged[value] = self.machine.new(graph.specs[value])
+                aside.append(self._copy(view, self._staged[value]))
+        for slot, value in targets.items():
+            if value in self._staged:
+                whole = View.whole(value, graph.shape(value))
+                address = self.machine.address(self._staged[value])
+                moves.append(self._copy(whole, self.slots[slot], address))
+            elif graph.elements(value):
+                moves.append(self._copy(self._bodies.view(value), self.slots[slot]))
+        return aside + moves
+
+    def _is_there(self, slot: int, value: int) -> bool:
+        view = self._bodies.view(value)
+        here = view.base == slot or self._schedule.in_place.get(view.base) == slot
+        return here and view.is_contiguous() and view.offset == 0
+
+    def _copy(self, view: View, to: Buffer, address: int | None = None) -> Call:
+        factors = merged_factors([factor for dim in view.dims for factor in dim])
+        shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
+        bind = self.machine.copy(shape, strides, self._graph.item_size(view.base))
+        return bind([self._address(view) if address is None else address, self.machine.address(to)])

@@ -1,24 +1,18 @@
-"""The kernel calls of a step on the CPU, before they have memory."""
+"""The kernel calls of a step, before they have memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from repops import cpu
-from repops.cpu import Bound
-from repops.fusion import Fused
 from repops.opset import Shape
 from repops.phases import NotFusibleError
-from repops.strided import MAX_OUTER, Matrices, copy, product
+from repops.strided import MAX_OUTER, Matrices
 
 from .bodies import Apart, Bodies, Body
-from .graph import VIEWS, Graph
+from .graph import VIEWS, Graph, Node
 from .groups import Groups
+from .machine import Bind, Machine, Matmul
 from .views import View, refined, regroup
-
-Bind = Callable[[Sequence[int]], Bound]
-"""A call, for the addresses of what it reads and then of what it writes."""
 
 
 @dataclass
@@ -33,19 +27,19 @@ class Task:
     shareable: set[tuple[int, int]] = field(default_factory=set)
 
 
-def tasks_of(graph: Graph) -> tuple[list[Task], Bodies]:
+def tasks_of(graph: Graph, machine: Machine) -> tuple[list[Task], Bodies]:
     """The calls that compute a graph's results, in no order. Every view read is of something a task writes."""
     apart: set[int] = set()
     while True:
         try:
-            return _tasks(Bodies(graph, Groups(graph, apart)))
+            return _tasks(Bodies(graph, Groups(graph, apart)), machine)
         except Apart as found:
             apart |= {node.number for node in found.unit.nodes}
 
 
-def _tasks(bodies: Bodies) -> tuple[list[Task], Bodies]:
+def _tasks(bodies: Bodies, machine: Machine) -> tuple[list[Task], Bodies]:
     graph = bodies.graph
-    tasks = [_task(body, bodies) for body in bodies.bodies]
+    tasks = [_task(body, bodies, machine) for body in bodies.bodies]
     made = {value for task in tasks for value in task.writes} | set(range(graph.step + 1))
     wanted = [(view.base, task.position) for task in tasks for view in task.reads]
     wanted += [(bodies.view(value).base, float(len(graph.nodes))) for value in (*graph.after, *graph.watched)]
@@ -55,7 +49,7 @@ def _tasks(bodies: Bodies) -> tuple[list[Task], Bodies]:
             continue
         made.add(value)
         node = graph.maker[value]
-        task = _copy(value, bodies) if node.op in VIEWS else _plain(node.op, value, node.attrs)
+        task = _copy(value, bodies, machine) if node.op in VIEWS else _plain(node, machine)
         task.position = (
             min([position, *(t.position for t in tasks if value in [v.base for v in t.reads])]) - 0.5
         )
@@ -64,45 +58,41 @@ def _tasks(bodies: Bodies) -> tuple[list[Task], Bodies]:
     return tasks, bodies
 
 
-def _task(body: Body, bodies: Bodies) -> Task:
+def _task(body: Body, bodies: Bodies, machine: Machine) -> Task:
     graph, position = bodies.graph, float(body.unit.nodes[-1].number)
     if body.expression is not None:
         try:
-            kernel = Fused(body.expression, body.strides)
+            bind, shareable = machine.fused(body.expression, body.strides)
         except NotFusibleError as error:
             raise Apart(body.unit) from error
         name = "fused " + " ".join(node.op for node in body.expression.nodes if node.op != "full")
-        return Task(name, position, body.reads, body.writes, kernel.bind, kernel.shareable)
+        return Task(name, position, body.reads, body.writes, bind, shareable)
     node = body.node
-    if node.op in ("mm", "bmm") and (made := _product(body, graph)) is not None:
+    if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
         return Task(node.op, position, body.reads, body.writes, made)
     reads = [
         view if view.is_contiguous() else View.whole(value, graph.shape(value))
         for view, value in zip(body.reads, node.inputs, strict=True)
     ]
     specs = [graph.specs[value] for value in node.inputs]
-
-    def bind(addresses: Sequence[int]) -> Bound:
-        return cpu.bind(node.op, specs, node.attrs, addresses)
-
-    return Task(node.op, position, reads, node.outputs, bind)
+    return Task(node.op, position, reads, node.outputs, machine.operator(node.op, specs, node.attrs))
 
 
-def _plain(op: str, value: int, attrs: dict[str, object]) -> Task:
-    return Task(op, 0.0, [], (value,), lambda addresses: cpu.bind(op, [], attrs, addresses))
+def _plain(node: Node, machine: Machine) -> Task:
+    """An operator without operands."""
+    return Task(node.op, 0.0, [], node.outputs, machine.operator(node.op, [], node.attrs))
 
 
-def _copy(value: int, bodies: Bodies) -> Task:
+def _copy(value: int, bodies: Bodies, machine: Machine) -> Task:
     """A view as an array of its own."""
     view = bodies.view(value)
     factors = [factor for dim in view.dims for factor in dim]
     shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
     size = bodies.graph.item_size(value)
-    read = View(view.base, view.offset, view.dims)
-    return Task("copy", 0.0, [read], (value,), lambda addresses: copy(shape, strides, size, addresses))
+    return Task("copy", 0.0, [view], (value,), machine.copy(shape, strides, size))
 
 
-def _product(body: Body, graph: Graph) -> Bind | None:
+def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:
     """A matrix product that reads its operands where they lie; None if one of them does not lie well enough."""
     a, b = body.reads
     (m, k), n = a.shape[-2:], b.shape[-1]
@@ -119,15 +109,15 @@ def _product(body: Body, graph: Graph) -> Bind | None:
         batch = None if batch is None else refined(batch, sizes)
     if batch is None or len(batch) > MAX_OUTER + 1:
         return None
-    operands = [_matrices(view, batch) for view in (a, b)]
-    if None in operands:
+    operands = [made for view in (a, b) if (made := _matrices(view, batch)) is not None]
+    if len(operands) < 2:
         return None
     step, own = m * n, []
     for size in reversed(batch):
         own.append(step)
         step *= size
     operands.append(Matrices(tuple(reversed(own)), n, 1))
-    return lambda addresses: product(batch, m, k, n, operands, addresses)  # type: ignore[arg-type]
+    return machine.product(Matmul(batch, m, k, n, operands))
 
 
 def _matrices(view: View, batch: Shape) -> Matrices | None:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..opset import BOOL, F32, I64, Attrs, Dtype, DtypeError, Shape, Spec, lookup
-from ..tensors import AliasError, ArrayError, call_of, freeze
+from ..tensors import AliasError, Array, ArrayError, call_of, freeze
+from ..tensors import spec_of as array_spec
 from .device import Device, device, torch_with_cuda
 from .hashing import HASH_BYTES, TreeKind, hash_plan, level_counts
 from .plans import plan_for
@@ -53,6 +56,33 @@ def same_device(tensors: Sequence[tuple[str, Tensor]]) -> Device:
 def empty(gpu: Device, dtype: Dtype, shape: Shape) -> Tensor:
     """A new tensor, from torch's allocator."""
     return gpu.torch.empty(shape, dtype=_torch_dtype(dtype), device=gpu.index)
+
+
+def current() -> Device:
+    """torch's current GPU."""
+    return device(torch_with_cuda().cuda.current_device())
+
+
+def put(array: Array) -> Tensor:
+    """A copy of an array on the current GPU."""
+    tensor = empty(current(), *array_spec(array, "put: array"))
+    write(tensor, array)
+    return tensor
+
+
+def write(tensor: Tensor, array: Array) -> None:
+    """Overwrite a tensor with an array of its dtype and shape."""
+    tensor.copy_(torch_with_cuda().from_numpy(array))
+
+
+def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:
+    """Bytes on a GPU as a tensor."""
+    return data.view(_torch_dtype(dtype)).view(shape)
+
+
+def get(tensor: Tensor) -> Array:
+    """A copy of a tensor in host memory; waits for the GPU."""
+    return np.array(tensor.cpu().numpy())
 
 
 def _range(tensor: Tensor) -> range:

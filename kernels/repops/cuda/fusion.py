@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ..expression import Expression
-from ..opset import MAX_RANK, Dtype, ShapeError
+from ..opset import MAX_RANK, Dtype, Shape, ShapeError
 from ..phases import NotFusibleError, Place, Schedule
 from . import executor
 from .plan import Plan, Ref, Target, Word, divisor, elements, grid, launch
@@ -29,12 +29,12 @@ REDUCTION = {"sum": "Sum", "amax": "Largest"}
 
 
 class FusedKernel:
-    """The source of an expression's kernel, and its plan. Raises NotFusibleError."""
+    """The source of an expression's kernel, and its plan, for inputs with these strides. Raises NotFusibleError."""
 
-    def __init__(self, expression: Expression):
+    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = ()):
         self.expression = expression
         self.outputs = list(dict.fromkeys(expression.outputs))
-        schedule = Schedule(expression)
+        schedule = Schedule(expression, strides=strides)
         self._code, self._values, self._shareable = schedule.code, schedule.values, schedule.shareable
         self._geometry = schedule.geometry
         self._reduces = any(instruction.reduces for instruction in self._code)
@@ -63,6 +63,11 @@ class FusedKernel:
         head = f"KERNEL({self.name}, {self.name}_words, {THREADS}, {4 if self._reduces else 8}) {{"
         lines = [*struct, head, *["    " + line for line in self._body], "}"]
         return expanded("fused.cuh") + "\n" + "\n".join(lines) + "\n"
+
+    @property
+    def shareable(self) -> set[tuple[int, int]]:
+        """(input, output) pairs that may be the same memory. NOTE: later phases of a row read the inputs again."""
+        return set() if self._reduces else self._shareable
 
     def plan(self, target: Target) -> Plan:
         """Buffers are the inputs, then the distinct outputs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..opset import ITEM_SIZE
+from ..opset import ITEM_SIZE, Shape
 from ..tensors import Call
 from .plan import (
     MAX_RANK,
@@ -43,17 +43,21 @@ def _strides(call: Call) -> tuple[int, tuple[int, ...]]:
 @planner("permute", "expand", "slice", "reshape")
 def move(call: Call, target: Target) -> Plan:
     """NOTE: reshape is a view, and comes here only if its result is wanted in a given place."""
-    out, n, size = call.outputs[0][1], elements(call.outputs[0][1]), item_size(call)
+    out = call.outputs[0][1]
+    if call.op.name == "reshape":
+        return copy_plan((elements(out),), (1,), item_size(call), target)
+    offset, steps = _strides(call)
+    return copy_plan(out, steps, item_size(call), target, offset)
+
+
+def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: int = 0) -> Plan:
+    """The elements of a view of buffer 0, one after the other, in buffer 1. `size` is an item's, in bytes."""
+    n, buffers = elements(shape), [Ref(0), Ref(1)]
     if n == 0:
         return Plan(())
-    if call.op.name == "reshape":
-        offset, dims, strides = 0, (n,), (1,)
-    else:
-        offset, steps = _strides(call)
-        dims, (strides,) = merge(out, steps)
+    dims, (strides,) = merge(shape, strides)
     if not dims:
         dims, strides = (1,), (1,)
-    buffers = [*inputs_of(call), *outputs_of(call)]
     line = next((d for d in range(len(dims) - 1) if strides[d] == 1 and dims[d] >= 4), None)
     if line is not None and strides[-1] > 1:
         words, tiles = _transposition(dims, strides, line)

@@ -1,0 +1,181 @@
+"""Where a compiled step runs: its kernels, and the memory that they are bound to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from repops import cpu
+from repops.cpu import Bound
+from repops.expression import Expression
+from repops.fusion import Fused
+from repops.memory import address_of, allocate
+from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
+from repops.strided import Matrices, copy, product
+from repops.tensors import NUMPY_DTYPE
+
+from ..commit.tensor import Array
+
+Buffer = Any
+"""Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
+Call = Any
+Bind = Callable[[Sequence[int]], Call]
+"""A call, for the addresses of what it reads and then of what it writes."""
+
+
+class Matmul(NamedTuple):
+    batch: Shape
+    m: int
+    k: int
+    n: int
+    operands: list[Matrices]
+
+
+class Machine(Protocol):
+    """All machines give the same bits."""
+
+    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
+        """One kernel for an expression, and which (input, output) may be one memory. Raises NotFusibleError."""
+        ...
+
+    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind: ...
+
+    def product(self, shape: Matmul) -> Bind | None:
+        """A matrix product of views; None if this machine wants copies."""
+        ...
+
+    def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind: ...
+
+    def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
+        """Run them in order."""
+        ...
+
+    def new(self, spec: Spec) -> Buffer: ...
+
+    def part(self, arena: Buffer, offset: int, spec: Spec) -> Buffer:
+        """A piece of a buffer of bytes."""
+        ...
+
+    def address(self, buffer: Buffer) -> int: ...
+
+    def write(self, buffer: Buffer, array: Array) -> None: ...
+
+    def read(self, buffer: Buffer) -> Array:
+        """The content; may be the memory itself."""
+        ...
+
+    def place(self, array: Array) -> Buffer:
+        """Where a constant is to be read."""
+        ...
+
+
+class Cpu:
+    """The C kernels, on numpy arrays."""
+
+    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
+        kernel = Fused(expression, strides)
+        return kernel.bind, kernel.shareable
+
+    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind:
+        return lambda addresses: cpu.bind(name, inputs, attrs, addresses)
+
+    def product(self, shape: Matmul) -> Bind | None:
+        return lambda addresses: product(*shape, addresses)
+
+    def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
+        return lambda addresses: copy(shape, strides, item_size, addresses)
+
+    def sequence(self, calls: Sequence[Bound]) -> Callable[[], None]:
+        def run() -> None:
+            threads, isa = cpu.get_num_threads(), cpu.get_isa()
+            for call in calls:
+                if call.kernel(call.signature, call.data, threads, isa):
+                    raise MemoryError("no memory for a kernel's working space")
+
+        return run
+
+    def new(self, spec: Spec) -> Array:
+        dtype, shape = spec
+        return allocate(shape, NUMPY_DTYPE[dtype], math.prod(shape) * ITEM_SIZE[dtype])
+
+    def part(self, arena: Array, offset: int, spec: Spec) -> Array:
+        dtype, shape = spec
+        if 0 in shape:
+            return np.empty(shape, NUMPY_DTYPE[dtype])
+        return np.ndarray(shape, NUMPY_DTYPE[dtype], arena, offset)
+
+    def address(self, buffer: Array) -> int:
+        return address_of(buffer)
+
+    def write(self, buffer: Array, array: Array) -> None:
+        np.copyto(buffer, array)
+
+    def read(self, buffer: Array) -> Array:
+        return buffer
+
+    def place(self, array: Array) -> Array:
+        return array
+
+
+class Cuda:
+    """The CUDA kernels, on torch tensors of the current GPU; a step becomes a CUDA graph. Raises CudaUnavailable."""
+
+    def __init__(self, graph: bool = True) -> None:
+        from repops.cuda import executor
+
+        self._executor = executor
+        self._gpu = executor.current()
+        self._graph = graph
+
+    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
+        from repops.cuda.fusion import FusedKernel
+
+        kernel = FusedKernel(expression, strides)
+        self._gpu.load_text(kernel.name, kernel.source)
+        return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
+
+    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind:
+        from repops.cuda.plans import plan_for
+        from repops.tensors import freeze
+
+        return self._bind(plan_for(name, tuple(inputs), freeze(attrs, name), self._gpu.target))
+
+    def product(self, shape: Matmul) -> Bind | None:  # noqa: ARG002
+        return None
+
+    def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
+        from repops.cuda.layout import copy_plan
+
+        return self._bind(copy_plan(shape, strides, item_size, self._gpu.target))
+
+    def _bind(self, plan: Any) -> Bind:
+        from repops.cuda.bound import BoundPlan
+
+        return lambda addresses: BoundPlan(plan, tuple(addresses))
+
+    def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
+        from repops.cuda.bound import CallSequence
+
+        return CallSequence(self._gpu, calls, self._graph).run
+
+    def new(self, spec: Spec) -> Buffer:
+        return self._executor.empty(self._gpu, *spec)
+
+    def part(self, arena: Buffer, offset: int, spec: Spec) -> Buffer:
+        dtype, shape = spec
+        piece = arena[offset : offset + math.prod(shape) * ITEM_SIZE[dtype]]
+        return self._executor.viewed(piece, dtype, shape)
+
+    def address(self, buffer: Buffer) -> int:
+        return int(buffer.data_ptr())
+
+    def write(self, buffer: Buffer, array: Array) -> None:
+        self._executor.write(buffer, array)
+
+    def read(self, buffer: Buffer) -> Array:
+        return self._executor.get(buffer)
+
+    def place(self, array: Array) -> Buffer:
+        return self._executor.put(array)
