@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,12 @@ class Noise:
 
     def uniform(self, shape: Sequence[int]) -> Ref:
         """f32 in [0, 1), of a site of its own."""
-        seed = np.array(self.seed, np.uint64).view(np.int64)
-        if not self._sites:
-            self._constant = self.b.constant("seed", seed)
         site, self._sites = self._sites, self._sites + 1
-        return self.b.op("philox", self._constant, self.b.step(), shape=tuple(shape), dtype=F32, site=site)
+        return self.b.op("philox", self._key, self.b.step(), shape=tuple(shape), dtype=F32, site=site)
+
+    @cached_property
+    def _key(self) -> Ref:
+        return self.b.constant("seed", np.array(self.seed, np.uint64).view(np.int64))
 
 
 class Uninitialised:

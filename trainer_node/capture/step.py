@@ -15,7 +15,15 @@ import torch
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
 
-from . import aten_composites, aten_index, aten_loss, aten_nn, aten_pointwise, aten_shape  # noqa: F401  (their rules)
+from . import (  # noqa: F401  (they register their rules)
+    aten_composites,
+    aten_index,
+    aten_loss,
+    aten_nn,
+    aten_norm,
+    aten_pointwise,
+    aten_shape,
+)
 from .builder import Builder, Ref
 from .draft import Built, Draft, Source
 from .errors import CaptureError
