@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -89,19 +90,26 @@ def _chosen(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str]
 def _read_npz(path: Path, names: Sequence[str], max_bytes: int) -> dict[str, Array]:
     """SAFETY: a member's real size is compared with what its header declares before an array is made, and zipfile
     gives no more bytes than the directory declares, so a small file cannot become a large array."""
+    with path.open("rb") as file:
+        return _read_archive(path, file, names, max_bytes)
+
+
+def _read_archive(path: Path, file: IO[bytes], names: Sequence[str], max_bytes: int) -> dict[str, Array]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             chosen = _chosen(path, sorted(members), names)
             total = sum(members[name].file_size for name in chosen)
             if total > max_bytes:
                 raise InvalidInput(f"the arrays of {path} take {total} bytes; the limit is {max_bytes}")
             return {name: _read_member(archive, members[name]) for name in chosen}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
         raise InvalidEncoding(f"{path} is not an .npz file of plain arrays: {error}") from error
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{info.filename} is compressed in way {info.compress_type}; numpy uses 0 and 8")
     with archive.open(info) as file:
         version = npy.read_magic(file)
         if version not in ((1, 0), (2, 0)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import zipfile
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.lib import format as npy
 from safetensors.numpy import save_file
 
@@ -121,6 +124,28 @@ BAD_MEMBERS: dict[str, bytes] = {
 def test_a_member_that_lies_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidEncoding, match="npz file of plain arrays"):
         read_arrays(npz(tmp_path / "a.npz", x=BAD_MEMBERS[name]))
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compression_that_numpy_does_not_write_is_refused(method: int, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as archive:
+        archive.writestr("x.npy", member(ONES))
+    with pytest.raises(InvalidEncoding, match="numpy uses 0 and 8"):
+        read_arrays(tmp_path / "a.npz")
+
+
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_files_are_refused_or_read(data: st.DataObject, tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=ONES, y=np.arange(2))
+    save_file({"x": ONES}, tmp_path / "a.safetensors")
+    path = tmp_path / data.draw(st.sampled_from(["a.npz", "a.safetensors"]))
+    sent = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        sent[data.draw(st.integers(0, len(sent) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(sent))
+    with contextlib.suppress(InvalidInput):
+        read_arrays(path)
 
 
 def test_a_bomb_is_refused_by_the_size_that_it_declares(tmp_path: Path) -> None:
