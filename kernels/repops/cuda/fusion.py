@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from ..expression import Expression
-from ..opset import MAX_RANK, Dtype, Shape, ShapeError
+from ..opset import F32, MAX_RANK, Dtype, Shape, ShapeError
 from ..phases import NotFusibleError, Place, Schedule
 from . import executor
 from .plan import Plan, Ref, Target, Word, divisor, elements, grid, launch
@@ -95,12 +95,13 @@ class FusedKernel:
         return C_TYPE[self._values[number].spec[0]]
 
     def _constants(self) -> list[str]:
-        first = len(self.expression.inputs)
-        return [
-            f"const float v{first + i} = f32_of((int)0x{dict(node.attrs)['bits']:08X}u);"
-            for i, node in enumerate(self.expression.nodes)
-            if node.op == "full" and first + i in self._values
-        ]
+        first, lines = len(self.expression.inputs), []
+        for number, node in enumerate(self.expression.nodes, first):
+            if node.op == "full" and number in self._values:
+                bits = dict(node.attrs)["bits"]
+                value = f"f32_of((int)0x{bits:08X}u)" if node.spec[0] == F32 else f"(i64)0x{bits:X}ull"
+                lines.append(f"const {self._type(number)} v{number} = {value};")
+        return lines
 
     def _load(self, number: int) -> str:
         place = f"at[{number}]" + (" + i" if self._geometry.varies[number] else "")

@@ -9,7 +9,7 @@ from repops import cpu
 from repops.cuda import compiler, device
 from repops.cuda.fusion import Fused, FusedKernel
 from repops.expression import evaluate, record
-from repops.opset import F32, ShapeError
+from repops.opset import BOOL, F32, I64, ShapeError
 from repops.tensors import NUMPY_DTYPE, canonical, spec_of
 
 from . import emulation
@@ -28,6 +28,13 @@ def both(o, x, k):
     """Several levels of blocks, in f32 and i64; and results of a row's length, and of one item a row."""
     total, top = o.sum(x, dims=(1,), keepdim=1), o.amax(k, dims=(1,), keepdim=1)
     return o.mul(x, total), o.add(k, top), o.neg(total)
+
+
+def counted(o, k, flags):
+    """Constants that are no floats."""
+    minus_one = o.full(shape=(), dtype=I64, bits=(1 << 64) - 1)
+    true = o.full(shape=(), dtype=BOOL, bits=1)
+    return o.where(o.logical_and(flags, true), o.add(k, minus_one), k)
 
 
 def expressions():
@@ -55,6 +62,7 @@ def expressions():
     yield mixed, [special(6, 5, 33), normal(33), normal(5, 1), normal(6, 1, 33) > 0, numbers], {}
     yield both, [normal(2, 4096 * 5 + 17), whole(2, 4096 * 5 + 17)], {}
     yield both, [normal(3, 4096), whole(3, 4096)], {}
+    yield counted, [whole(3, 70), whole(3, 1) > 4], {}
 
 
 def made():

@@ -1,0 +1,118 @@
+"""A step compiled for a GPU gives the interpreter's bits: its plans and written kernels run on the host."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import repops
+from repops.opset import ITEM_SIZE, Spec
+from repops.tensors import NUMPY_DTYPE
+
+from referee_py.commit import tensor_hash
+from referee_py.commit.tensor import Array
+from referee_py.compiled import Compiled, Cuda
+from referee_py.execute import Interpreter, State
+from referee_py.program import Program
+from tests.kernels.cuda import emulation
+
+from ..program import tiny
+from .random_program import RandomProgram
+
+pytestmark = emulation.needs_gcc
+
+PROGRAMS = 6
+
+
+class EmulatedGpu(Cuda):
+    """Everything of `Cuda` but the driver and torch: memory is numpy's, and fused kernels are compiled by g++."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._texts: dict[str, str] = {}
+        self._gpu = SimpleNamespace(target=emulation.TARGET, load_text=self._texts.__setitem__)
+        self._fused: ctypes.CDLL | None = None
+        self.launched = 0
+
+    def sequence(self, calls: Sequence[object]) -> Callable[[], None]:
+        def run() -> None:
+            for call in calls:
+                works = [np.empty(size, np.uint8) for size in call.plan.workspaces]
+                addresses = [*call.addresses, *(work.ctypes.data for work in works)]
+                for launch in call.plan.launches:
+                    self._launch(launch, addresses)
+
+        return run
+
+    def _launch(self, launch: object, addresses: Sequence[int]) -> None:
+        source, _, name = launch.kernel.partition(".")
+        library = self._library() if source in self._texts else emulation.library()
+        words = bytearray(launch.words)
+        for at, ref in launch.refs:
+            struct.pack_into("<Q", words, at, addresses[ref.buffer] + ref.offset)
+        kernel = getattr(library, name)
+        error = library.emulate_launch(kernel, bytes(words), launch.threads, launch.blocks, 0)
+        assert error is None, f"{launch.kernel}: {error}"
+        self.launched += 1
+
+    def _library(self) -> ctypes.CDLL:
+        if self._fused is None:
+            options = [*emulation.OPTIONS, "-O0", "-include", str(emulation.HERE / "device.h"), "-x", "c++"]
+            sources = [emulation.HERE / "fibers.cpp"]
+            for name, text in self._texts.items():
+                sources.append(self._folder / f"{name}.cpp")
+                sources[-1].write_text(text)
+            built = self._folder / "fused.so"
+            subprocess.run(["g++", *options, "-shared", *map(str, sources), "-o", str(built)], check=True)
+            self._fused = emulation.load(built)
+        return self._fused
+
+    def new(self, spec: Spec) -> Array:
+        return np.full(spec[1], 1, NUMPY_DTYPE[spec[0]])
+
+    def part(self, arena: Array, offset: int, spec: Spec) -> Array:
+        dtype, shape = spec
+        piece = arena[offset : offset + int(np.prod(shape, dtype=np.int64)) * ITEM_SIZE[dtype]]
+        return piece.view(NUMPY_DTYPE[dtype]).reshape(shape)
+
+    def address(self, buffer: Array) -> int:
+        return buffer.ctypes.data
+
+    def write(self, buffer: Array, array: Array) -> None:
+        np.copyto(buffer, array)
+
+    def read(self, buffer: Array) -> Array:
+        return buffer
+
+    def place(self, array: Array) -> Array:
+        return array.copy()
+
+
+def check(folder: Path, program: Program, constants: list[Array], initial: list[Array], steps: int) -> None:
+    machine = EmulatedGpu(folder)
+    compiled = Compiled(program, constants, machine=machine)
+    compiled.load(initial)
+    interpreter = Interpreter(program, constants, repops.backend("cpu"))
+    state = State.of(0, initial)
+    for step in range(1, steps + 1):
+        state, _ = interpreter.step(state, False)
+        compiled.run(step)
+        for slot, (want, got) in enumerate(zip(state.arrays, compiled.slots, strict=True)):
+            assert tensor_hash(got) == tensor_hash(want), f"step {step}, slot {slot}"
+    assert machine.launched
+
+
+def test_linear_regression(tmp_path: Path) -> None:
+    check(tmp_path, tiny.program(), *tiny.tensors(), tiny.STEPS)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_random_programs(tmp_path: Path, seed: int) -> None:
+    made = RandomProgram(seed, size=40)
+    check(tmp_path, made.program, made.constants, made.initial, 2)
