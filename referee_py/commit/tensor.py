@@ -67,5 +67,9 @@ def tensor_hash(array: Array) -> bytes:
 
     Raises InvalidInput for any other. Uses as many threads as the kernels may (``repops.set_num_threads``).
     """
-    head = describe(dtype_of(array), array.shape)
-    return digest(Tag.TENSOR, head, tree_root(_plain(array), DATA))
+    return typed_hash(dtype_of(array), array.shape, tree_root(_plain(array), DATA))
+
+
+def typed_hash(dtype: Dtype, shape: tuple[int, ...], root: bytes) -> bytes:
+    """The TENSOR hash of data whose tree has this root, wherever that was computed."""
+    return digest(Tag.TENSOR, describe(dtype, shape), root)

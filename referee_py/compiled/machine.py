@@ -16,7 +16,7 @@ from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
 from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
-from ..commit.tensor import Array
+from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
 
 Buffer = Any
 """Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
@@ -60,14 +60,24 @@ class Machine(Protocol):
 
     def address(self, buffer: Buffer) -> int: ...
 
-    def write(self, buffer: Buffer, array: Array) -> None: ...
+    def write(self, buffer: Buffer, content: Array | Buffer) -> None:
+        """Overwrite a buffer with an array, or with another buffer."""
+        ...
 
     def read(self, buffer: Buffer) -> Array:
-        """The content; may be the memory itself."""
+        """The content as an array; may be the memory itself."""
         ...
 
     def place(self, array: Array) -> Buffer:
-        """Where a constant is to be read."""
+        """An array where kernels can read it; may be the array itself."""
+        ...
+
+    def hash(self, buffer: Buffer) -> bytes:
+        """The TENSOR hash of a buffer's content."""
+        ...
+
+    def execute(self, name: str, inputs: Sequence[Buffer], attrs: Attrs) -> list[Buffer]:
+        """Apply one operator, at once."""
         ...
 
 
@@ -109,14 +119,20 @@ class Cpu:
     def address(self, buffer: Array) -> int:
         return address_of(buffer)
 
-    def write(self, buffer: Array, array: Array) -> None:
-        np.copyto(buffer, array)
+    def write(self, buffer: Array, content: Array) -> None:
+        np.copyto(buffer, content)
 
     def read(self, buffer: Array) -> Array:
         return buffer
 
     def place(self, array: Array) -> Array:
         return array
+
+    def hash(self, buffer: Array) -> bytes:
+        return tensor_hash(buffer)
+
+    def execute(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
+        return cpu.execute(name, inputs, attrs)
 
 
 class Cuda:
@@ -171,11 +187,19 @@ class Cuda:
     def address(self, buffer: Buffer) -> int:
         return int(buffer.data_ptr())
 
-    def write(self, buffer: Buffer, array: Array) -> None:
-        self._executor.write(buffer, array)
+    def write(self, buffer: Buffer, content: Array | Buffer) -> None:
+        self._executor.write(buffer, content)
 
     def read(self, buffer: Buffer) -> Array:
         return self._executor.get(buffer)
 
     def place(self, array: Array) -> Buffer:
         return self._executor.put(array)
+
+    def hash(self, buffer: Buffer) -> bytes:
+        spec = self._executor.spec_of(buffer, "hash: tensor")
+        root = self._executor.hash_tree(buffer, DATA)[-1]
+        return typed_hash(*spec, self._executor.get(root).tobytes())
+
+    def execute(self, name: str, inputs: Sequence[Buffer], attrs: Attrs) -> list[Buffer]:
+        return self._executor.execute(name, inputs, attrs)

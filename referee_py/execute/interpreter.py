@@ -18,13 +18,16 @@ from ..commit.tensor import Array
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
 from .plan import Instruction, Plan
-from .values import State, Value
+from .values import Device, State, Value
 
 Lookup = Callable[[Operand], Value]
 
 
 class Backend(Protocol):
     """What executes an operator: see `repops.backend`."""
+
+    @property
+    def name(self) -> str: ...
 
     @property
     def execute(self) -> Callable[[str, Sequence[Array], dict[str, Any]], list[Array]]: ...
@@ -86,14 +89,23 @@ class Executor(Protocol):
 
 
 class Interpreter:
-    """The honest executor of a validated program. Constants must have been checked against it."""
+    """The honest executor of a validated program. Constants must have been checked against it.
+
+    With a `device` it takes the place of the backend, and values stay there until somebody looks at them.
+    """
 
     def __init__(
-        self, program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
+        self,
+        program: Program,
+        constants: Sequence[Array],
+        backend: Backend,
+        hook: NodeHook | None = None,
+        device: Device | None = None,
     ) -> None:
         self.plan = Plan(program)
         self.hook = hook
-        self._execute = backend.execute
+        self.device = device
+        self._execute = device.execute if device else backend.execute
         self._constants = [
             Value(array, descriptor.hash)
             for array, descriptor in zip(constants, program.constants, strict=True)
@@ -134,10 +146,11 @@ class _Step:
         if hook:
             site = Site(self.number, node, self.lookup)
             inputs = hook.inputs(site, inputs)
-        arrays = self._interpreter._execute(
-            instruction.op, [value.array for value in inputs], instruction.attrs
+        device = self._interpreter.device
+        results = self._interpreter._execute(
+            instruction.op, [value.on(device) for value in inputs], instruction.attrs
         )
-        outputs = [Value(array) for array in arrays]
+        outputs = [Value.there(tensor, device) if device else Value(tensor) for tensor in results]
         if hook:
             outputs = hook.outputs(site, outputs)
         self.nodes.append(outputs)

@@ -16,6 +16,7 @@ from repops import cpu
 
 from ..commit import Tag, Tree
 from ..commit.tensor import Array
+from ..compiled import Cuda
 from ..errors import InvalidInput
 from ..program import Program, TensorType, Terms
 from .fast import FastExecutor
@@ -69,7 +70,12 @@ def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:
 def executor_for(
     program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
 ) -> Executor:
-    """The fastest honest executor: compiled steps on the CPU, node by node for a hook or another backend."""
+    """The fastest honest executor: compiled steps, but node by node for a hook, or for the readable reference."""
+    if backend.name == "cuda":
+        gpu = Cuda()
+        if hook is None:
+            return FastExecutor(program, constants, backend, machine=gpu)
+        return Interpreter(program, constants, backend, hook, gpu)
     if hook is None and backend.execute is cpu.execute:
         return FastExecutor(program, constants, backend)
     return Interpreter(program, constants, backend, hook)

@@ -2,25 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
 from ..errors import InvalidInput
 
 
+class Device(Protocol):
+    """Another memory than the host's, and what computes there: `referee_py.compiled.Cuda`."""
+
+    def place(self, array: Array) -> Any:
+        """A copy of an array there: a tensor."""
+        ...
+
+    def read(self, buffer: Any) -> Array:
+        """A copy of a tensor in host memory."""
+        ...
+
+    def hash(self, buffer: Any) -> bytes:
+        """The TENSOR hash of a tensor."""
+        ...
+
+    def execute(self, name: str, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> list[Any]:
+        """Apply an operator to tensors."""
+        ...
+
+
 class Value:
-    """An array with its TENSOR hash, computed when first asked for. NOTE: the array must not be written to."""
+    """An array with its TENSOR hash, computed when first asked for. NOTE: the array must not be written to.
 
-    __slots__ = ("_hash", "array")
+    It can lie on a device; it is copied from there, or to there, when it is needed, and then is in both places.
+    """
 
-    def __init__(self, array: Array, known_hash: bytes | None = None) -> None:
-        self.array = array
+    __slots__ = ("_array", "_device", "_hash", "_tensor")
+
+    def __init__(self, array: Array | None, known_hash: bytes | None = None) -> None:
+        self._array = array
         self._hash = known_hash
+        self._tensor: Any = None
+        self._device: Device | None = None
+
+    @classmethod
+    def there(cls, tensor: Any, device: Device) -> Value:
+        """What lies on a device."""
+        value = cls(None)
+        value._tensor, value._device = tensor, device
+        return value
+
+    @property
+    def array(self) -> Array:
+        if self._array is None:
+            assert self._device is not None
+            self._array = self._device.read(self._tensor)
+        return self._array
+
+    def on(self, device: Device | None) -> Any:
+        """The tensor on that device; the array, if it is None."""
+        if device is None:
+            return self.array
+        if self._device is not device:
+            self._tensor, self._device = device.place(self.array), device
+        return self._tensor
 
     def hash(self) -> bytes:
         if self._hash is None:
-            self._hash = tensor_hash(self.array)
+            there = self._array is None and self._device is not None
+            self._hash = self._device.hash(self._tensor) if there else tensor_hash(self.array)  # type: ignore[union-attr]
         return self._hash
 
 

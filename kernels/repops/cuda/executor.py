@@ -70,9 +70,9 @@ def put(array: Array) -> Tensor:
     return tensor
 
 
-def write(tensor: Tensor, array: Array) -> None:
-    """Overwrite a tensor with an array of its dtype and shape."""
-    tensor.copy_(torch_with_cuda().from_numpy(array))
+def write(tensor: Tensor, content: Array | Tensor) -> None:
+    """Overwrite a tensor with an array or a tensor of its dtype and shape."""
+    tensor.copy_(torch_with_cuda().from_numpy(content) if isinstance(content, np.ndarray) else content)
 
 
 def viewed(data: Tensor, dtype: Dtype, shape: Shape) -> Tensor:

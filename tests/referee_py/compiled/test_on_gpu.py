@@ -18,7 +18,7 @@ from repops.tensors import NUMPY_DTYPE
 from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Compiled, Cuda
-from referee_py.execute import Interpreter, State
+from referee_py.execute import FastExecutor, Interpreter, Run, State
 from referee_py.program import Program
 from tests.kernels.cuda import emulation
 
@@ -84,14 +84,20 @@ class EmulatedGpu(Cuda):
     def address(self, buffer: Array) -> int:
         return buffer.ctypes.data
 
-    def write(self, buffer: Array, array: Array) -> None:
-        np.copyto(buffer, array)
+    def write(self, buffer: Array, content: Array) -> None:
+        np.copyto(buffer, content)
 
     def read(self, buffer: Array) -> Array:
         return buffer
 
     def place(self, array: Array) -> Array:
         return array.copy()
+
+    def hash(self, buffer: Array) -> bytes:
+        return tensor_hash(buffer)
+
+    def execute(self, name: str, inputs: Sequence[Array], attrs: dict[str, object]) -> list[Array]:
+        return emulation.execute(name, inputs, attrs)
 
 
 def check(folder: Path, program: Program, constants: list[Array], initial: list[Array], steps: int) -> None:
@@ -116,3 +122,16 @@ def test_linear_regression(tmp_path: Path) -> None:
 def test_random_programs(tmp_path: Path, seed: int) -> None:
     made = RandomProgram(seed, size=40)
     check(tmp_path, made.program, made.constants, made.initial, 2)
+
+
+def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
+    """Committed steps node by node, plain ones compiled, and states that stay on the device."""
+    program, (constants, initial) = tiny.program(), tiny.tensors()
+    cpu = repops.backend("cpu")
+    executor = FastExecutor(program, constants, cpu, machine=EmulatedGpu(tmp_path))
+    run = Run(program, constants, initial, tiny.STEPS, (5, 1), cpu, executor=executor)
+    interval = run.commit_interval(run.initial(), tiny.STEPS, 5, snapshots=(4, 7))
+    expected = Run(program, constants, initial, tiny.STEPS, (5, 1), cpu)
+    assert interval.checkpoints == expected.commit_run().checkpoints
+    for step, state in interval.snapshots.items():
+        assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()
