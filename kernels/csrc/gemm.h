@@ -9,21 +9,10 @@
 #ifndef REPOPS_GEMM_H
 #define REPOPS_GEMM_H
 
-#include "repops.h"
+#include "loops.h"
 #include <string.h>
 
 #define CHUNK 512
-#define LOOPS 4
-
-// Nested loops, the last one fastest, counted through by one index.
-typedef struct {
-    int64_t size[LOOPS];
-} loops;
-
-// start + i[0] * stride[0] + i[1] * stride[1] + ... for the counters i of some loops.
-typedef struct {
-    int64_t start, stride[LOOPS];
-} linear;
 
 // Columns, and those taps that exist for any of them: all, unless said otherwise.
 typedef struct {
@@ -57,8 +46,6 @@ typedef struct gemm {
     void (*find_part)(const void *context, int64_t i, part *p);
     const void *context;
 } gemm;
-
-int64_t count_of(const loops *l);
 
 // Of a contraction in one part, its context.
 void only_part(const void *context, int64_t i, part *p);
