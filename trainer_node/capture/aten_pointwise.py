@@ -101,14 +101,20 @@ def reciprocal(c: Context, x: Ref) -> Ref:
     return c.b.op("div", c.b.full(1.0), c.tensor(x, F32))
 
 
-@lowers("aten.maximum.default", "prims.fmax.default")
-def maximum(c: Context, a: Ref, b: Ref) -> Ref:
-    return c.b.op("maximum", c.tensor(a, F32), c.tensor(b, F32))
+def _register_extreme(aten: str, prim: str, op: str, comparison: str) -> None:
+    """Of floats by the operator, of integers by comparison."""
+
+    def rule(c: Context, a: Operand, b: Operand) -> Ref:
+        left, right = c.tensor(a, c.out.dtype), c.tensor(b, c.out.dtype)
+        if c.out.dtype == F32:
+            return c.b.op(op, left, right)
+        return c.b.op("where", c.b.op(comparison, left, right), left, right)
+
+    lowers(f"aten.{aten}.default", f"prims.{prim}.default")(rule)
 
 
-@lowers("aten.minimum.default", "prims.fmin.default")
-def minimum(c: Context, a: Ref, b: Ref) -> Ref:
-    return c.b.op("minimum", c.tensor(a, F32), c.tensor(b, F32))
+_register_extreme("maximum", "fmax", "maximum", "gt")
+_register_extreme("minimum", "fmin", "minimum", "lt")
 
 
 @lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clamp_min.default", "aten.hardtanh.default")

@@ -183,11 +183,14 @@ def select(c: Context, x: Ref, dim: int, index: int) -> Ref:
 def slice_backward(
     c: Context, grad: Ref, sizes: Sequence[int], dim: int, start: int, end: int, step: int
 ) -> Ref:
-    if step != 1:
-        raise Unsupported("the gradient of a slice with a step", "slice without a step, or index with take")
     dim %= len(sizes)
-    first, stop, _ = slice(start, end).indices(sizes[dim])
-    return _between_zeros(c, grad, dim, first, sizes[dim] - max(first, stop))
+    first = slice(start, end).indices(sizes[dim])[0]
+    if step != 1:  # step - 1 zeros after each element
+        before, after = grad.shape[:dim], grad.shape[dim + 1 :]
+        apart = c.b.op("reshape", grad, shape=(*before, grad.shape[dim], 1, *after))
+        apart = _padded(c, apart, dim + 1, 0, step - 1, 0)
+        grad = c.b.op("reshape", apart, shape=(*before, grad.shape[dim] * step, *after))
+    return _between_zeros(c, grad, dim, first, sizes[dim] - first - grad.shape[dim])
 
 
 @lowers("aten.select_backward.default")
@@ -281,3 +284,34 @@ def roll(c: Context, x: Ref, shifts: Sequence[int], dims: Sequence[int] = ()) ->
             tail = c.b.op("slice", x, dim=dim, start=cut, stop=size, step=1)
             x = c.b.op("cat", tail, c.b.op("slice", x, dim=dim, start=0, stop=cut, step=1), dim=dim)
     return c.b.op("reshape", x, shape=shape)
+
+
+def _check_strides(
+    c: Context, x: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None
+) -> None:
+    """Raises unless as_strided is a reshape, or says again what the tensor has: in programs nothing has strides."""
+    traced = c.traced[0]
+    dense = [math.prod(size[d + 1 :]) for d in range(len(size))]
+    wanted = traced.stride() if tuple(size) == x.shape else dense if traced.is_contiguous() else ()
+    same = len(wanted) == len(size) and all(
+        n == 1 or a == b for n, a, b in zip(size, stride, wanted, strict=True)
+    )
+    if not same or offset or math.prod(size) != x.count:
+        raise Unsupported(f"as_strided of {list(x.shape)}", "use view, permute, slices, or an index")
+
+
+@lowers("aten.as_strided.default")
+def as_strided(
+    c: Context, x: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Ref:
+    _check_strides(c, x, size, stride, offset)
+    return c.b.op("reshape", x, shape=tuple(size))
+
+
+@lowers("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    c: Context, x: Ref, source: Ref, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Ref:
+    """All of x is written over."""
+    _check_strides(c, x, size, stride, offset)
+    return c.b.op("reshape", source, shape=x.shape)

@@ -6,6 +6,8 @@ raises. So whatever can be known is checked at capture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import repops
 from repops.opset import BOOL, I64
 
@@ -25,7 +27,7 @@ class Knowledge:
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
         self._values: dict[Ref, Array | None] = {}
-        self._ranges: dict[int, Bounds | None] = {}
+        self._bounds: dict[Ref, Bounds | None] = {}
 
     def value(self, ref: Ref) -> Array | None:
         """All of it, if it depends on no tensor and no step."""
@@ -44,29 +46,25 @@ class Knowledge:
 
     def bounds(self, ref: Ref) -> Bounds | None:
         """The smallest and the largest that an i64 or bool value can have."""
+        if ref not in self._bounds:
+            self._bounds[ref] = self._find_bounds(ref)
+        return self._bounds[ref]
+
+    def _find_bounds(self, ref: Ref) -> Bounds | None:
         if ref.dtype == BOOL:
             return 0, 1
         if ref.dtype != I64:
             return None
-        if ref.kind == Kind.CONSTANT:
-            return self._range(ref)
+        leaves = self.leaves(ref)
+        if leaves is not None:
+            numbers = [array for array in leaves if array.size]
+            ends = [(int(array.min()), int(array.max())) for array in numbers]
+            return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
         node = self._builder.node(ref)
-        return None if node is None else self._of_node(ref, node)
+        return None if node is None else self._of_node(node)
 
-    def _range(self, constant: Ref) -> Bounds | None:
-        if constant.index not in self._ranges:
-            source = self._builder.source(constant)
-            array = source.read() if source.read else None
-            known = array is not None and array.size
-            self._ranges[constant.index] = (int(array.min()), int(array.max())) if known else None
-        return self._ranges[constant.index]
-
-    def _of_node(self, ref: Ref, node: Node) -> Bounds | None:
-        if (value := self.value(ref)) is not None:
-            return (int(value.min()), int(value.max())) if value.size else None
-        if node.name in (*_MOVED, "take"):
-            return self.bounds(node.inputs[0])
-        if node.name == "cast":
+    def _of_node(self, node: Node) -> Bounds | None:
+        if node.name in (*_MOVED, "take", "cast"):
             return self.bounds(node.inputs[0])
         parts = node.inputs[1:] if node.name == "where" else node.inputs
         if node.name not in ("cat", "where", "add", "sub", "mul"):
@@ -94,9 +92,26 @@ class Knowledge:
             source = self._builder.source(ref)
             return [source.read()] if source.read else None
         node = self._builder.node(ref)
-        if node is None or node.name not in (*_MOVED, "take", "cat"):
+        if node is None:
             return None
-        found = [self.leaves(part) for part in (node.inputs if node.name == "cat" else node.inputs[:1])]
+        if node.name == "where":
+            return self._replaced(node)
+        if node.name not in (*_MOVED, "take", "cat"):
+            return None
+        return self._together(node.inputs if node.name == "cat" else node.inputs[:1])
+
+    def _together(self, parts: Sequence[Ref]) -> list[Array] | None:
+        found = [self.leaves(part) for part in parts]
         if any(arrays is None for arrays in found):
             return None
         return [array for arrays in found if arrays is not None for array in arrays]
+
+    def _replaced(self, node: Node) -> list[Array] | None:
+        """where(x == number, other, x): the numbers of x but that one, and those of the other."""
+        condition, other, x = node.inputs
+        equal = self._builder.made_by(condition, "eq")
+        number = self.value(equal.inputs[1]) if equal and equal.inputs[0] == x else None
+        kept, new = self.leaves(x), self.leaves(other)
+        if kept is None or new is None or number is None or number.size != 1:
+            return self._together(node.inputs[1:])
+        return [*(array[array != number.item()] for array in kept), *new]

@@ -33,6 +33,8 @@ Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 
 _DTYPES = {torch.float32: F32, torch.int64: I64, torch.bool: BOOL}
+_SMALL = {torch.int32: I64, torch.int16: I64, torch.int8: I64}
+"""Values on the way may be small integers: they are computed as i64, so nothing wraps at 32 bits."""
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
@@ -89,6 +91,7 @@ class Context:
         tuple[str, Ref], Any
     ]  # what one rule wants another to know of a value, while one graph is lowered
     outputs: tuple[TensorType | None, ...] = ()
+    traced: tuple[Any, ...] = ()  # the arguments as PyTorch had them: fake tensors with strides
     backward: bool = False
 
     @property
@@ -128,7 +131,8 @@ def type_of(value: Any) -> TensorType | None:
     if not isinstance(value, torch.Tensor):
         return None
     try:
-        return TensorType(dtype_of(value.dtype), tuple(value.shape))
+        dtype = _SMALL.get(value.dtype) or dtype_of(value.dtype)
+        return TensorType(dtype, tuple(value.shape))
     except InvalidEncoding as error:
         raise Unsupported(str(error), "reshape the tensor to fewer dimensions") from error
 
@@ -173,6 +177,7 @@ def _call(node: torch.fx.Node, values: Mapping[torch.fx.Node, Any], context: Con
         if rule is None:
             what = "it" if aten is node.target else f"its part {node.target}"
             raise Unsupported(f"{what} has no lowering", _remedy(aten))
+        context.traced = torch.fx.map_arg(node.args, lambda argument: argument.meta.get("val"))
         context.backward = "backward" in origin
         if str(node.target) not in _OVERWRITES and any(isinstance(a, Uninitialised) for a in args):
             raise Unsupported("it reads a tensor that is not initialised", "use zeros, ones or full")
