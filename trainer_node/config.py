@@ -112,6 +112,8 @@ class Settings(BaseSettings):
     """Blocks on top before a state counts; -1 means 0 on a development chain, 3 elsewhere."""
     threads: int = Field(0, ge=0, le=4096)
     """For the kernels; 0 takes all cores."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where training runs. A verifier's single operators always run on the processor."""
     poll_s: float = Field(2.0, gt=0, le=3600)
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-import repops
 import structlog
 
 from referee_py.execute import Claim
@@ -18,6 +17,7 @@ from referee_py.game.book import commitment
 from .acts import act
 from .chain import Call, Job, Snapshot
 from .decide import Do, seats
+from .devices import backend_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
@@ -43,7 +43,7 @@ def crew(node: Node, lie: Lie = HONEST) -> Iterator[Workshop]:
     workshop = Workshop(
         node.fetcher,
         node.database,
-        repops.backend("cpu"),
+        backend_of(node.settings.device),
         max_memory=node.settings.limits.memory_bytes,
         lie=lie,
     )

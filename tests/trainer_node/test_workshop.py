@@ -36,6 +36,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class Slow:
     """A backend that waits at every operator until it is let go, and counts them."""
 
+    name = "slow"
+
     def __init__(self) -> None:
         self.go = threading.Event()
         self.calls = 0
@@ -48,6 +50,8 @@ class Slow:
 
 class Broken:
     """A backend that fails in an unforeseen way until it is repaired."""
+
+    name = "broken"
 
     def __init__(self) -> None:
         self.repaired = False

@@ -58,6 +58,7 @@ _SERVER: dict[str, Any] = {
 _DAEMON: dict[str, Any] = {
     "confirmations": _option(int, "--confirmations", "Blocks on top before a state counts."),
     "threads": _option(int, "--threads", "Threads for the kernels; 0 takes all cores."),
+    "device": _option(str, "--device", "Where training runs: cpu or cuda."),
     "poll_s": _option(float, "--poll", "Seconds between looks at the chain."),
 }
 _MODE: dict[str, Any] = {"mode": _option(Mode, "--mode", "watch, defend or challenge.")}

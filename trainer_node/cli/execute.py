@@ -13,10 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from safetensors.numpy import save_file
 
 from referee_py.commit.tensor import Array
+from referee_py.compiled import Cuda
 from referee_py.errors import InvalidInput
 from referee_py.execute import FastExecutor, Run, State, StepTrace
 
 from ..bundle import Bundle
+from ..devices import backend_of
 from .common import show_rows
 
 
@@ -28,6 +30,7 @@ def run_command(
     ] = True,
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of a kernel.", min=1)] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Execute a bundle's program on this machine: metrics, and the root that an honest trainer claims."""
     bundle = Bundle.read(folder)
@@ -37,8 +40,12 @@ def run_command(
     if threads:
         repops.set_num_threads(threads)
     tensors = bundle.program, bundle.constants
-    executor = FastExecutor(*tensors, repops.backend("cpu"), bundle.metrics)
-    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, repops.backend("cpu"), executor=executor)
+    if device not in ("cpu", "cuda"):
+        raise InvalidInput(f"device {device!r}; choose cpu or cuda")
+    backend = backend_of(device)
+    machine = Cuda() if device == "cuda" else None
+    executor = FastExecutor(*tensors, backend, bundle.metrics, machine)
+    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=executor)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     began = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
