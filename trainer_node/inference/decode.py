@@ -111,13 +111,19 @@ class Decode:
             cache = _SlotCache(state, here)
             # NOTE: behind `step` the slots are zeros of the beginning; the mask keeps everybody from looking.
             hidden = torch.where(torch.arange(places) <= step, 0.0, torch.finfo(torch.float32).min)
-            output = forward(
-                input_ids=current,
-                past_key_values=cache,
-                attention_mask=hidden.expand(rows, 1, 1, places),
-                position_ids=step.expand(rows, 1),
-                use_cache=True,
-            )
+            try:
+                output = forward(
+                    input_ids=current,
+                    past_key_values=cache,
+                    attention_mask=hidden.expand(rows, 1, 1, places),
+                    position_ids=step.expand(rows, 1),
+                    use_cache=True,
+                )
+            except (TypeError, ValueError, AttributeError) as error:
+                name = type(self.module).__name__
+                raise CaptureError(
+                    f"{name} cannot work on a cache of slots: {error}; decode without a cache"
+                ) from error
             best = self.scores(output)[:, -1].argmax(-1)
             # While a row is still in its prompt, the next token is there already.
             after, outputs = self._written(state, best, (state["length"] == step + 1) & (step + 1 < places))
@@ -171,6 +177,13 @@ def _empty_cache(module: torch.nn.Module, rows: int, places: int) -> dict[str, A
         raise CaptureError(
             f"{type(module).__name__} has no config with layers and heads; decode without a cache"
         )
+    # SAFETY: our mask takes the place of the model's own, which would also hide what is too far back.
+    for option in ("sliding_window", "attention_chunk_size"):
+        reach = getattr(config, option, None)
+        if isinstance(reach, int) and reach < places:
+            raise CaptureError(
+                f"{type(module).__name__} looks at {reach} places only ({option}), of {places}; decode without a cache"
+            )
     size = getattr(config, "head_dim", None) or config.hidden_size // heads  # type: ignore[union-attr]
     shape = (rows, getattr(config, "num_key_value_heads", None) or heads, places, size)
     names = [f"{kind}.{layer}" for layer in range(layers) for kind in ("key", "value")]

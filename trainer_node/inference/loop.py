@@ -65,7 +65,10 @@ def loop(
         remaining = iter(tensors)
         own, before, given = ({name: next(remaining) for name in group} for group in names)
         forward = lambda *args, **kwargs: functional_call(module, own, args, kwargs)  # noqa: E731
-        with torch.no_grad(), torch.fx.traceback.annotate({"module": "step"}):  # until a module says which it is
+        with (
+            torch.no_grad(),
+            torch.fx.traceback.annotate({"module": "step"}),
+        ):  # until a module says which it is
             after, watched = body(forward, dict(before), given, next(remaining))
         if unknown := sorted(set(after) - set(before)):
             raise CaptureError(f"the step gives {', '.join(unknown)}, which the state does not have")

@@ -65,7 +65,23 @@ def llama() -> nn.Module:
     return seeded(LlamaForCausalLM(config))
 
 
-MODELS = {"gpt2": gpt2, "llama": llama}
+def of_transformers(family: str, **more: Any) -> nn.Module:
+    """A small model of another family."""
+    import transformers
+
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    none = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    options = {"vocab_size": VOCABULARY, "max_position_embeddings": LENGTH, **sizes, **none, **more}
+    config = getattr(transformers, f"{family}Config")(**options)
+    return seeded(getattr(transformers, f"{family}ForCausalLM")(config))
+
+
+MODELS = {
+    "gpt2": gpt2,
+    "llama": llama,
+    "qwen3": lambda: of_transformers("Qwen3", num_key_value_heads=2, head_dim=16),
+    "gpt-neox": lambda: of_transformers("GPTNeoX"),
+}
 
 
 def greedy(module: nn.Module, prompt: list[int], stop: int | None = None) -> list[int]:
@@ -256,6 +272,25 @@ def test_weights_are_constants_and_only_the_text_is_state() -> None:
 def test_prompts_that_cannot_be_continued_are_refused(prompts: list[list[int]], message: str) -> None:
     with pytest.raises(CaptureError, match=message):
         Decode("gpt2", nn.Linear(1, 1), prompts, LENGTH).build()
+
+
+def test_a_window_that_the_cache_would_not_keep_is_refused() -> None:
+    """Without a cache the model's own mask hides what is too far back."""
+    module = of_transformers("Mistral", num_key_value_heads=2, sliding_window=4)
+    found = final(Decode("mistral", module, [[1, 2]], LENGTH).build())
+    assert found["tokens"][0].tolist() == greedy(module, [1, 2])
+    with pytest.raises(
+        CaptureError, match=r"looks at 4 places only \(sliding_window\), of 14; decode without"
+    ):
+        Decode("mistral", module, [[1, 2]], LENGTH, cache=True).build()
+
+
+def test_a_model_with_a_cache_of_its_own_kind_is_refused() -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    module = BloomForCausalLM(BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=1, n_head=4))
+    with pytest.raises(CaptureError, match="BloomForCausalLM cannot work on a cache of slots"):
+        Decode("bloom", module, [[1, 2]], LENGTH, cache=True).build()
 
 
 def test_a_module_that_gives_no_scores_is_refused() -> None:
