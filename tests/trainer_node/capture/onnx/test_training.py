@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -310,11 +313,44 @@ def test_other_losses() -> None:
     assert float(LOSSES["mse"](torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0]))) == 5.0
 
 
+BUILD = """
+import sys
+from pathlib import Path
+import numpy as np
+from trainer_node.capture import build
+from trainer_node.capture.onnx.training import optimizer_of, recipe
+from trainer_node.capture.onnx import load
+from trainer_node.inference import Decode
+path, rows = Path(sys.argv[1]), np.arange(90).reshape(10, 9) % 40
+made = recipe(path, {"tokens": rows}, loss="next-token", optimizer=optimizer_of("adam", 0.1), steps=2, batch_size=8)
+print(build(made).terms.hash().hex())
+print(Decode("story", load(path), rows[:8, :3].tolist(), 8).build().terms.hash().hex())
+"""
+
+
+def test_programs_do_not_depend_on_the_process(exported: Exported) -> None:
+    _, path = exported("gpt2", False)
+    outputs = set()
+    for seed in ("0", "4321"):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        result = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", BUILD, str(path)],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        outputs.add(result.stdout)
+    assert len(outputs) == 1
+
+
 def test_the_command_builds_a_bundle_from_a_file(
     exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     from trainer_node.cli import main
 
     _, path = exported("mlp", False)
