@@ -93,13 +93,15 @@ def _row(recipe: Recipe, turns: int) -> list[str]:
     ]
 
 
-def eager_step(recipe: Recipe, keep: bool = True) -> Callable[[], object]:
+def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callable[[], object]:
     """Trains a copy of the recipe's module; the module itself, if nobody else keeps it."""
-    module = copy.deepcopy(recipe.module) if keep else recipe.module
+    module = (copy.deepcopy(recipe.module) if keep else recipe.module).to(device)
     optimizer = optimizer_of(recipe.optimizer, module)
-    data = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in recipe.data.items()}
+    data = {
+        name: torch.from_numpy(np.ascontiguousarray(array)).to(device) for name, array in recipe.data.items()
+    }
     size = len(next(iter(data.values())))
-    order = torch.from_numpy(data_order(recipe.seed, size, recipe.batch_size, recipe.steps))
+    order = torch.from_numpy(data_order(recipe.seed, size, recipe.batch_size, recipe.steps)).to(device)
     step = 0
 
     def one() -> object:

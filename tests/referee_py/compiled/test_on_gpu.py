@@ -135,3 +135,11 @@ def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
     assert interval.checkpoints == expected.commit_run().checkpoints
     for step, state in interval.snapshots.items():
         assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()
+
+
+def test_models_have_the_same_roots(tmp_path: Path) -> None:
+    """What scripts/gpu_check does with large models on a real device."""
+    pytest.importorskip("torch", reason="needs the extra [capture]")
+    from benchmarks.gpu_steps import same_roots
+
+    assert same_roots(("digits-cnn",), repops.backend("cpu"), EmulatedGpu(tmp_path)) == 1

@@ -1,0 +1,84 @@
+"""Whole training steps on a GPU: the roots of the processor, and the time of eager PyTorch's FP32 without TF32.
+
+Needs the extras [capture] and [models] beside what gpu_check needs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import repops
+from repops.backends import Backend
+
+from referee_py.compiled import Machine
+from referee_py.execute import FastExecutor, State
+from trainer_node.bundle import Bundle
+from trainer_node.capture import build, load_recipe
+
+from .gpu_checks import Differs
+
+MODELS = ("gpt2-small", "resnet50", "distilbert")
+TURNS = 7
+
+
+def same_roots(names: tuple[str, ...], backend: Backend, machine: Machine) -> int:
+    """Two plain steps and a committed one of each, here and there: the same state, and the same checkpoint."""
+    for name in names:
+        bundle = build(load_recipe(name, steps=4))
+        here = _run(bundle, FastExecutor(bundle.program, bundle.constants, repops.backend("cpu")))
+        there = _run(bundle, FastExecutor(bundle.program, bundle.constants, backend, machine=machine))
+        for what, a, b in zip(("state after step 2", "checkpoint of step 3"), here, there, strict=True):
+            if a != b:
+                raise Differs(f"{name}: {what}")
+    return len(names)
+
+
+def _run(bundle: Bundle, executor: FastExecutor) -> tuple[list[bytes], bytes]:
+    state = State.of(0, bundle.initial)
+    for _ in range(2):
+        state, _ = executor.step(state, False)
+    hashes = state.slot_hashes()
+    _, trace = executor.step(state, True)
+    assert trace is not None
+    return hashes, trace.root
+
+
+def timings() -> list[str]:
+    """A line for each model: milliseconds a step, ours (a replayed CUDA graph) and eager's, in turns."""
+    import torch
+
+    from referee_py.compiled import Cuda
+
+    from .models import eager_step
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    lines = []
+    for name in MODELS:
+        recipe = load_recipe(name, steps=100)
+        bundle = build(recipe)
+        executor = FastExecutor(bundle.program, bundle.constants, repops.backend("cuda"), machine=Cuda())
+        state = State.of(0, bundle.initial)
+
+        def ours(executor: FastExecutor = executor) -> None:
+            nonlocal state
+            state, _ = executor.step(state, False)
+            state.offer()
+
+        works: list[Callable[[], object]] = [ours, eager_step(recipe, device="cuda")]
+        times: list[list[float]] = [[], []]
+        for turn in range(3 + TURNS):
+            for found, work in zip(times, works, strict=True):
+                torch.cuda.synchronize()
+                began = time.perf_counter()
+                work()
+                torch.cuda.synchronize()
+                if turn >= 3:  # kernels are loaded, the graph is captured
+                    found.append(time.perf_counter() - began)
+        mine, eager = map(statistics.median, times)
+        lines.append(
+            f"{name}: ours {mine * 1e3:.2f} ms, eager {eager * 1e3:.2f} ms, ratio {eager / mine:.2f}"
+        )
+    return lines
