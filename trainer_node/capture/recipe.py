@@ -22,6 +22,7 @@ from referee_py.commit.tensor import Array
 from referee_py.program import Terms, suggest_strides
 
 from ..bundle import Bundle
+from .draft import Built
 from .errors import CaptureError
 from .optimizers import Optimizer
 from .sampling import data_order, uniform
@@ -84,11 +85,15 @@ def build(recipe: Recipe | Job) -> Bundle:
         accumulate=recipe.accumulate,
         clip_norm=recipe.clip_norm,
     )
-    terms = Terms.of(built.program, recipe.steps, recipe.strides or suggest_strides(recipe.steps))
+    return bundle_of(recipe.name, built, recipe.steps, recipe.strides)
+
+
+def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
+    """The bundle of a run of so many steps. Strides are suggested if not given."""
     return Bundle(
-        recipe.name,
+        name,
         built.program,
-        terms,
+        Terms.of(built.program, steps, strides or suggest_strides(steps)),
         tuple(built.constants),
         tuple(built.initial),
         {

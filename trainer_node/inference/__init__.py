@@ -12,7 +12,7 @@ predict  a module over a data set, its outputs in a table
 """
 
 from .decode import Decode
-from .loop import bundle_of, loop, row
+from .loop import loop, row
 from .predict import Predict
 
-__all__ = ["Decode", "Predict", "bundle_of", "loop", "row"]
+__all__ = ["Decode", "Predict", "loop", "row"]

@@ -24,7 +24,8 @@ from referee_py.commit.tensor import Array
 
 from ..bundle import Bundle
 from ..capture import Built, CaptureError
-from .loop import Body, Forward, Tensors, bundle_of, loop
+from ..capture.recipe import bundle_of
+from .loop import Body, Forward, Tensors, loop
 
 NEVER = -1
 """A stop token that is none."""

@@ -15,9 +15,8 @@ import torch.fx.traceback
 from torch.func import functional_call
 
 from referee_py.commit.tensor import Array
-from referee_py.program import Terms, suggest_strides, validate
+from referee_py.program import validate
 
-from ..bundle import Bundle
 from ..capture import RULES, Built, CaptureError
 from ..capture.builder import Builder, Ref
 from ..capture.lowering import Noise, dtype_of, lower, source_of
@@ -104,21 +103,3 @@ def _check_dtype(name: str, dtype: torch.dtype) -> None:
         dtype_of(dtype)
     except CaptureError as error:
         raise CaptureError(f"{name}: {error}") from error
-
-
-def bundle_of(name: str, built: Built, steps: int, strides: tuple[int, ...] | None) -> Bundle:
-    """The bundle of a run of so many steps."""
-    labels = built.labels
-    return Bundle(
-        name,
-        built.program,
-        Terms.of(built.program, steps, strides or suggest_strides(steps)),
-        tuple(built.constants),
-        tuple(built.initial),
-        {
-            "nodes": labels.nodes,
-            "slots": labels.slots,
-            "constants": labels.constants,
-            "metrics": {key: [place.node, place.output] for key, place in labels.metrics.items()},
-        },
-    )

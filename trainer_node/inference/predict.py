@@ -18,7 +18,8 @@ from referee_py.commit.tensor import Array
 
 from ..bundle import Bundle
 from ..capture import Built, CaptureError
-from .loop import Body, Forward, Tensors, bundle_of, loop, row
+from ..capture.recipe import bundle_of
+from .loop import Body, Forward, Tensors, loop, row
 
 
 def outputs_of(result: Any) -> dict[str, torch.Tensor]:

@@ -15,7 +15,8 @@ from torch import nn
 from referee_py.execute import Run
 from trainer_node.bundle import Bundle
 from trainer_node.capture import CaptureError, build, load_recipe
-from trainer_node.inference import Predict, bundle_of, loop, row
+from trainer_node.capture.recipe import bundle_of
+from trainer_node.inference import Predict, loop, row
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((10, 6)).astype(np.float32)
