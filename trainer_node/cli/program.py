@@ -134,7 +134,6 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
         given.get("momentum", 0.0),
         given.get("weight_decay", 0.0),
     )
-    names = given.get("inputs")
     return training.recipe(
         path,
         Dataset.read(given["data"]).tensors,
@@ -143,7 +142,7 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
         steps=steps,
         batch_size=given.get("batch", 32),
         seed=seed,
-        inputs=None if names is None else [name.strip() for name in names.split(",")],
+        inputs=_listed(given.get("inputs")),
         output=given.get("output"),
         freeze=given.get("freeze", ()),
     )
@@ -152,7 +151,9 @@ def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
 def _inference(path: Path, given: dict[str, Any]) -> Any:
     """Prediction or decoding with a model file. Raises InvalidInput for options that say nothing about it."""
     allowed = (
-        {"data", "decode", "stop", "output"} if "decode" in given else {"data", "predict", "batch", "output"}
+        {"data", "decode", "stop", "output"}
+        if "decode" in given
+        else {"data", "predict", "batch", "output", "inputs"}
     )
     for name in given:
         if name not in allowed:
@@ -163,13 +164,22 @@ def _inference(path: Path, given: dict[str, Any]) -> Any:
 
     module, data = load(path, output=given.get("output")), Dataset.read(given["data"]).tensors
     if "predict" in given:
-        return Predict(path.stem, module, data, given.get("batch", 32))
+        names = (
+            _listed(given.get("inputs")) or [name for name in module.inputs if name in data] or list(data)[:1]
+        )
+        if unknown := [name for name in names if name not in data]:
+            raise InvalidInput(f"the data set has no {', '.join(unknown)}; it has {', '.join(data)}")
+        return Predict(path.stem, module, {name: data[name] for name in names}, given.get("batch", 32))
     prompts = next(iter(data.values()))
     if len(data) != 1 or prompts.ndim != 2 or prompts.dtype != np.int64:
         raise InvalidInput(
             f"decoding takes one array of tokens [rows, places]; the data set has {', '.join(data)}"
         )
     return Decode(path.stem, module, prompts.tolist(), given["decode"], given.get("stop"))
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def _require(path: Path, given: dict[str, Any], *flags: str) -> None:

@@ -179,6 +179,13 @@ def test_commands_build_inference_from_onnx_files(tmp_path: Path, monkeypatch: p
     bundle = Bundle.read(Path("table"))
     assert bundle.terms.strides == (2, 1)
     np.testing.assert_array_equal(final(bundle)["output"][:, 0], table[[1, 2]])
+    Dataset({"x": np.array([[1], [2]]), "y": np.array([0, 1])}).write(tmp_path / "labelled")
+    for more in ((), ("--inputs", "x")):
+        assert run("scores", "--data", "labelled", "--predict", "--batch", 2, *more) == 0, (
+            "labels are no input"
+        )
+        np.testing.assert_array_equal(final(Bundle.read(Path("scores")))["output"][:, 0], table[[1, 2]])
+    assert run("other", "--data", "labelled", "--predict", "--inputs", "z") == 2
     assert run("other", "--data", "prompts", "--decode", 5, "--loss", "mse") == 2
     assert run("other", "--predict") == 2
     assert run("other", "--data", "prompts", "--predict", "--steps", 5) == 2
