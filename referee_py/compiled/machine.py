@@ -60,6 +60,10 @@ class Machine(Protocol):
 
     def address(self, buffer: Buffer) -> int: ...
 
+    def lend(self, buffer: Buffer) -> Buffer:
+        """The same memory as another object: as long as that lives, somebody may look at the memory."""
+        ...
+
     def write(self, buffer: Buffer, content: Array | Buffer) -> None:
         """Overwrite a buffer with an array, or with another buffer."""
         ...
@@ -118,6 +122,9 @@ class Cpu:
 
     def address(self, buffer: Array) -> int:
         return address_of(buffer)
+
+    def lend(self, buffer: Array) -> Array:
+        return buffer.view()
 
     def write(self, buffer: Array, content: Array) -> None:
         np.copyto(buffer, content)
@@ -186,6 +193,9 @@ class Cuda:
 
     def address(self, buffer: Buffer) -> int:
         return int(buffer.data_ptr())
+
+    def lend(self, buffer: Buffer) -> Buffer:
+        return buffer.view(buffer.shape)
 
     def write(self, buffer: Buffer, content: Array | Buffer) -> None:
         self._executor.write(buffer, content)

@@ -6,8 +6,9 @@ Both give the same bits. A committed step needs every node's value in memory; a 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from ..commit.tensor import Array
 from ..compiled import Compiled, Cpu, Machine
@@ -39,7 +40,8 @@ class FastExecutor:
         self._machine = machine or Cpu()
         self._device = None if isinstance(self._machine, Cpu) else self._machine
         self._interpreter = Interpreter(program, constants, backend, hook, self._device)
-        self._current: weakref.ref[State] | None = None  # the state that is in the compiled step's memory
+        self._current: Callable[[], State | None] = lambda: None  # the state in the compiled step's memory
+        self._lent: list[weakref.ref[Any]] = []  # and what of that memory has been given away
 
     @property
     def latest(self) -> Mapping[str, Array]:
@@ -57,19 +59,29 @@ class FastExecutor:
             raise InvalidInput(
                 f"a state of {len(state.values)} slots; the program has {len(self._program.slots)}"
             )
-        compiled = self.compiled
-        if state is not self._held() or not state.take():
+        compiled, before = self.compiled, self.compiled.slots
+        # SAFETY: what was lent of the memory may be looked at until the last object that has it is gone.
+        if state is self._current() and state.take():
+            if self._is_lent():
+                compiled.release()
+                compiled.load(before)
+        else:
             given = [value.on(self._device) for value in state.values]
-            if self._held() is not None:
-                compiled.release()  # somebody may still look at it
+            if self._is_lent():
+                compiled.release()
             compiled.load(given)
         compiled.run(state.step + 1)
         self._metrics.latest.update({name: compiled.value(source) for name, source in self._sources.items()})
-        device = self._device
-        slots = [Value.there(slot, device) if device else Value(slot) for slot in compiled.slots]
-        after = State(state.step + 1, slots)
-        self._current = weakref.ref(after)
+        after = self._lend(state.step + 1)
         return after, None
 
-    def _held(self) -> State | None:
-        return self._current() if self._current else None
+    def _lend(self, step: int) -> State:
+        """The state in the compiled step's memory."""
+        device, slots = self._device, [self._machine.lend(slot) for slot in self.compiled.slots]
+        self._lent = [weakref.ref(slot) for slot in slots]
+        state = State(step, [Value.there(slot, device) if device else Value(slot) for slot in slots])
+        self._current = weakref.ref(state)
+        return state
+
+    def _is_lent(self) -> bool:
+        return any(slot() is not None for slot in self._lent)

@@ -1,0 +1,118 @@
+"""States that share memory with a running executor are never changed under their holders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import repops
+
+from referee_py.errors import InvalidInput
+from referee_py.execute import FastExecutor, Interpreter, Metrics, State, Value
+from referee_py.program import SlotSource
+
+from ..program import tiny
+
+CPU = repops.backend("cpu")
+
+
+def fast() -> FastExecutor:
+    return FastExecutor(tiny.program(), tiny.tensors()[0], CPU)
+
+
+def expected(steps: int) -> list[bytes]:
+    """The hashes of the state after so many steps, by the interpreter."""
+    interpreter, state = Interpreter(tiny.program(), tiny.tensors()[0], CPU), State.of(0, tiny.tensors()[1])
+    for _ in range(steps):
+        state, _ = interpreter.step(state, False)
+    return state.slot_hashes()
+
+
+def start() -> State:
+    return State.of(0, tiny.tensors()[1])
+
+
+def hashes(arrays: list[np.ndarray]) -> list[bytes]:
+    return State.of(0, arrays).slot_hashes()
+
+
+def test_an_offered_state_is_taken_and_says_so() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    place = one.arrays[0].ctypes.data
+    one.offer()
+    two, _ = executor.step(one, False)
+    assert two.arrays[0].ctypes.data == place
+    assert two.slot_hashes() == expected(2)
+    with pytest.raises(InvalidInput, match="after step 1 was offered and is gone"):
+        _ = one.values
+
+
+def test_a_state_that_is_not_offered_stays() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    two, _ = executor.step(one, False)
+    again, _ = executor.step(one, False)
+    assert one.slot_hashes() == expected(1)
+    assert two.slot_hashes() == again.slot_hashes() == expected(2)
+
+
+def test_arrays_outlive_their_state() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    arrays = one.arrays
+    one.offer()
+    two, _ = executor.step(one, False)
+    del one, two
+    executor.step(start(), False)
+    assert hashes(arrays) == expected(1)
+
+
+def test_states_made_of_another_ones_values() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    changed = one.replace(tiny.WEIGHT, Value(np.ones((3, 1), np.float32)))
+    shared = State(one.step, one.values)
+    one.offer()
+    executor.step(one, False)
+    del one
+    executor.step(start(), False)
+    assert shared.slot_hashes() == expected(1)
+    assert changed.slot_hashes()[tiny.VELOCITY] == expected(1)[tiny.VELOCITY]
+
+
+def test_restoring_from_its_own_arrays_changes_nothing() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    arrays = one.arrays
+    del one
+    for _ in range(3):
+        two, _ = executor.step(State.of(1, arrays), False)
+        assert two.slot_hashes() == expected(2)
+    assert hashes(arrays) == expected(1)
+
+
+def test_committed_steps_in_between() -> None:
+    executor = fast()
+    state, traces = start(), []
+    for step in range(1, 7):
+        state.offer()
+        state, trace = executor.step(state, step % 3 == 0)
+        traces.append(trace)
+    assert [trace is not None for trace in traces] == [False, False, True] * 2
+    assert state.slot_hashes() == expected(6)
+
+
+def test_metrics_of_every_step() -> None:
+    sources = {"error": SlotSource(tiny.CENTRED, 0)}
+    executor = FastExecutor(tiny.program(), tiny.tensors()[0], CPU, sources)
+    hook = Metrics(sources)
+    interpreter, slow, state = Interpreter(tiny.program(), tiny.tensors()[0], CPU, hook), start(), start()
+    for step in range(1, 5):
+        slow, _ = interpreter.step(slow, False)
+        state, _ = executor.step(state, step == 3)
+        np.testing.assert_array_equal(executor.latest["error"], hook.latest["error"])
+
+
+def test_a_state_of_another_program() -> None:
+    with pytest.raises(InvalidInput, match="a state of 1 slots; the program has 2"):
+        fast().step(State.of(0, tiny.tensors()[1][:1]), False)
