@@ -257,12 +257,12 @@ def batch_norm_backward(
     if training:
         assert mean is not None
         assert scale is not None
-        statistics = (c.b.op("reshape", s, shape=(1, s.count, 1)) for s in (mean, scale))
+        statistics = [c.b.op("reshape", s, shape=(1, s.count, 1)) for s in (mean, scale)]
         rule: Any = composites.batch_norm_grad
     else:
         assert running_mean is not None
         assert running_var is not None
-        statistics = iter((_channels(c, running_mean, 0), _evaluation_scale(c, running_var, eps)))
+        statistics = [_channels(c, running_mean, 0), _evaluation_scale(c, running_var, eps)]
         rule = composites.affine_norm_grad
     of_x, of_weight, of_bias = rule(c.o, _planes(c, grad), planes, w, *statistics)
     return (

@@ -39,8 +39,8 @@ class Knowledge:
         node = self._builder.node(ref)
         if node is None or not node.fixed or any(type_.count > _MAX_ELEMENTS for type_ in node.outputs):
             return None
-        inputs = [self.value(i) for i in node.inputs]
-        if any(value is None for value in inputs):
+        inputs = [value for i in node.inputs if (value := self.value(i)) is not None]
+        if len(inputs) != len(node.inputs):
             return None
         return repops.backend("cpu").execute(node.name, inputs, node.attrs)[ref.output]
 

@@ -177,7 +177,7 @@ def step_index(b: Builder) -> Ref:
     return b.op("sub", b.step(), b.full(1, I64))
 
 
-def clip(b: Builder, gradients: Sequence[Ref | None], limit: float) -> list[Ref | None]:
+def clip(b: Builder, gradients: Sequence[Ref], limit: float) -> list[Ref]:
     """`torch.nn.utils.clip_grad_norm_`: all gradients, scaled so that their common norm is `limit` at most.
 
     g min(1, limit / (sqrt(sum of squares) + 1e-6))
@@ -186,14 +186,13 @@ def clip(b: Builder, gradients: Sequence[Ref | None], limit: float) -> list[Ref 
     o = b.compose
     total: Ref | None = None
     for gradient in gradients:
-        if gradient is not None:
-            squares = o.sum(o.mul(gradient, gradient), dims=tuple(range(gradient.rank)), keepdim=0)
-            total = squares if total is None else o.add(total, squares)
+        squares = o.sum(o.mul(gradient, gradient), dims=tuple(range(gradient.rank)), keepdim=0)
+        total = squares if total is None else o.add(total, squares)
     if total is None:
         return list(gradients)
     ratio = o.div(o.scalar(limit), o.add(o.sqrt(total), o.scalar(1e-6)))
     factor = o.minimum(ratio, o.scalar(1.0))
-    return [None if g is None else o.mul(g, factor) for g in gradients]
+    return [o.mul(gradient, factor) for gradient in gradients]
 
 
 def _zeros(b: Builder, name: str, p: Parameter) -> Ref:

@@ -6,11 +6,12 @@ parameters, buffers (slots) ─┴─> forward ─> loss ─> gradients ─> opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from repops.opset import F32
 
 from referee_py.commit.tensor import Array
 from referee_py.program import TensorType, validate
@@ -102,19 +103,19 @@ def sketch(
     b = Builder()
     step = _Step(b, traced, _Initial(initial or {}, traced), Noise(b, seed))
     step.run(_batches(b, data, order, accumulate))
-    trained = [(name, gradient) for name, gradient in step.gradients.items() if gradient is not None]
     b.label = "metric"
     for name, value in step.metrics.items():
         b.metric(name, value)
     if gradients:
-        for name, gradient in trained:
+        for name, gradient in step.gradients.items():
             b.metric(f"gradient.{name}", gradient)
-    clipped = [g for _, g in trained] if clip_norm is None else clip(b, [g for _, g in trained], clip_norm)
+    found = list(step.gradients.values())
+    clipped = found if clip_norm is None else clip(b, found, clip_norm)
     optimizer.build(
         b,
         [
             Parameter(name, traced.parameters[name], step.slots[name], gradient)
-            for (name, _), gradient in zip(trained, clipped, strict=True)
+            for name, gradient in zip(step.gradients, clipped, strict=True)
         ],
         len(order),
     )
@@ -136,19 +137,18 @@ class _Step:
             for n, t in traced.buffers.items()
         }
         self._buffer_slots = {n: self._buffers[n] for n in changed}
-        self.gradients: dict[str, Ref | None] = {}
+        self.gradients: dict[str, Ref] = {}
+        """Of the parameters that the loss depends on: as PyTorch's optimizers, no gradient, no update, no decay."""
         self.metrics: dict[str, Ref] = {}
 
     def run(self, batches: Sequence[Sequence[Ref]]) -> None:
-        # NOTE: as PyTorch's optimizers: no gradient, no update, no weight decay.
         for batch in batches:
             inputs = [*self.slots.values(), *self._frozen, *self._buffers.values(), *batch]
             loss, *rest = lower(self._traced.graph, inputs, self._b, self._noise)
             first, second = len(self.slots), len(self.slots) + len(self._buffers)
-            self._add(self.gradients, dict(zip(self.slots, rest[:first], strict=True)))
+            self._add(self.gradients, self.slots, rest[:first])
             self._buffers = dict(zip(self._buffers, rest[first:second], strict=True))
-            names = ["loss", *self._traced.metric_names]
-            self._add(self.metrics, dict(zip(names, [loss, *rest[second:]], strict=True)))
+            self._add(self.metrics, ["loss", *self._traced.metric_names], [loss, *rest[second:]])
         for name, slot in self._buffer_slots.items():
             self._b.update(slot, self._buffers[name])
         if len(batches) > 1:
@@ -156,13 +156,15 @@ class _Step:
             share = self._b.full(1 / len(batches))
             for values in (self.gradients, self.metrics):
                 for name, value in values.items():
-                    values[name] = value and self._b.op("mul", value, share)
+                    if value.dtype != F32:
+                        raise CaptureError(f"metric {name} is {value.type}; to be averaged it must be f32")
+                    values[name] = self._b.op("mul", value, share)
 
-    def _add(self, totals: dict[str, Ref] | dict[str, Ref | None], values: Mapping[str, Ref | None]) -> None:
+    def _add(self, totals: dict[str, Ref], names: Iterable[str], values: Sequence[Ref | None]) -> None:
         self._b.label = "sum over the batch's parts"
-        for name, value in values.items():
-            total = totals.get(name)
-            totals[name] = self._b.op("add", total, value) if total and value else value or total
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                totals[name] = self._b.op("add", totals[name], value) if name in totals else value
 
 
 def _changed_buffers(traced: Traced) -> list[str]:

@@ -174,6 +174,19 @@ def test_masks_differ_by_site_step_and_seed_and_keep_their_share() -> None:
     assert one.program.constant_root != two.program.constant_root
 
 
+def test_parts_of_a_batch_draw_masks_of_their_own() -> None:
+    x, y = synthetic.images(1, EXAMPLES, (6,), 4)
+    module, order = (
+        nn.Sequential(nn.Linear(6, 64), nn.Dropout(0.5), nn.Linear(64, 4)),
+        data_order(1, EXAMPLES, 16, 1),
+    )
+    loss = functional.cross_entropy
+    built = capture(module, loss, SGD(0.1), {"x": x, "y": y}, order, accumulate=4)
+    draws = masks(built, 1)
+    assert [draw.shape for draw in draws] == [(4, 64)] * 4
+    assert len({draw.tobytes() for draw in draws}) == 4
+
+
 def test_a_mask_is_drawn_once_and_kept() -> None:
     names = [node.name for node in dropped(1).program.nodes]
     assert names.count("philox") == 2
