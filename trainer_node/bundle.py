@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from referee_py.errors import HashMismatch, InvalidEncoding, UnknownVersion
 from referee_py.program import Program, SlotSource, Terms
 
@@ -66,8 +68,9 @@ class Bundle:
     def read(cls, folder: Path) -> Bundle:
         """Read a bundle, checking every hash. Raises InvalidEncoding, HashMismatch or Unavailable."""
         try:
-            job = json.loads((folder / "job.json").read_text())
-            labels = json.loads((folder / "labels.json").read_text())
+            # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets only.
+            job = from_json((folder / "job.json").read_bytes())
+            labels = from_json((folder / "labels.json").read_bytes())
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
                 raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
             steps, strides = job["terms"]["steps"], job["terms"]["strides"]

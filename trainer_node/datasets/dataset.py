@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 from safetensors.numpy import save_file
 
 from referee_py.commit import HASH_BYTES, Tag, Tree, canonical, tensor_hash
@@ -143,7 +144,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise InvalidEncoding(f"{path} has more than {MAX_MANIFEST_BYTES} bytes, the limit")
-        found = json.loads(path.read_text())
+        # SAFETY: this parser limits nesting; json.loads overflows the C stack on a file of brackets only.
+        found = from_json(path.read_bytes())
         if found["format"] != FORMAT:
             raise UnknownVersion(f"{folder} is of format {found['format']!r}; this build reads {FORMAT}")
         tensors = [

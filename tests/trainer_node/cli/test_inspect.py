@@ -139,6 +139,18 @@ def test_a_hostile_file_is_one_line_of_error(assay: Assay, tmp_path: Path, data:
     assert assay("program", "diff", "file", "file")[0] == 2
 
 
+@pytest.mark.parametrize("name", ["job.json", "labels.json"])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"format":' * 100_000, "NaN", '{"format": 1', "\ud800", "1e999"]
+)
+def test_a_hostile_bundle_is_one_line_of_error(assay: Assay, job: Path, name: str, text: str) -> None:
+    """Nesting too: a library that nodes use raises Python's limit so far that its own JSON parser would crash."""
+    (job / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    code, output, errors = assay("program", "show", job)
+    assert (code, output, len(errors.splitlines())) == (2, "", 1)
+    assert len(errors) < 1000
+
+
 def test_hostile_labels_reach_neither_the_terminal_nor_the_reader(assay: Assay, job: Path) -> None:
     path = job / "labels.json"
     for labels in (
