@@ -47,6 +47,11 @@ def read_images(
     classes = sorted(
         (entry.name for entry in _entries(folder) if entry.is_dir(follow_symlinks=False)), key=os.fsencode
     )
+    for name in classes:
+        if (
+            not name.isprintable()
+        ):  # NOTE: bytes that are no UTF-8 come as surrogates, which are not printable either
+            raise InvalidInput(f"class folder {name!r} has no plain name; rename it")
     files = [(k, path) for k, name in enumerate(classes) for path in _files(folder / name)]
     if not files:
         raise InvalidInput(f"{folder} holds no images; put them into one folder for each class")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -106,6 +107,12 @@ def test_links_and_folders_in_a_class_are_refused(folder: Path, tmp_path: Path) 
     link.unlink()
     (folder / "cat" / "sub").mkdir()
     refused(folder, "sub is not a plain file")
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\nb", b"\x1b[2J"])
+def test_a_class_without_a_plain_name_is_refused(name: bytes, folder: Path) -> None:
+    (folder / os.fsdecode(name)).mkdir()
+    refused(folder, "has no plain name; rename it")
 
 
 def test_a_linked_class_is_no_class(folder: Path, tmp_path: Path) -> None:
