@@ -25,21 +25,23 @@ BUILD = """
 from trainer_node.capture import build, load_recipe
 from referee_py.execute import Run
 import repops
-for name in ("digits-mlp", "digits-cnn"):
+for name in ("digits-mlp", "digits-cnn", "llama-tiny"):
     bundle = build(load_recipe(name, steps=3, batch_size=8))
     run = Run(bundle.program, bundle.constants, bundle.initial, 3, (1,), repops.backend("cpu"))
     print(bundle.program.file_hash().hex(), bundle.terms.hash().hex(), run.commit_run().root.hex())
 """
 
 
-def test_program_and_run_do_not_depend_on_hash_seed_threads_or_process() -> None:
+def test_program_and_run_do_not_depend_on_process_hash_seed_threads_or_vector_width() -> None:
     outputs = set()
-    for seed, threads in (("0", "1"), ("12345", "2")):
+    for seed, threads, width in (("0", "1", "default"), ("12345", "2", "")):
         environment = {
             **os.environ,
             "PYTHONHASHSEED": seed,
             "OMP_NUM_THREADS": threads,
             "REPOPS_NUM_THREADS": threads,
+            "TRANSFORMERS_VERBOSITY": "error",
+            **({"ATEN_CPU_CAPABILITY": width} if width else {}),
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         }
         result = subprocess.run(
