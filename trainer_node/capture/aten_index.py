@@ -205,3 +205,11 @@ def scatter_add(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
         for d, size in enumerate(index.shape):
             source = c.b.op("slice", source, dim=d, start=0, stop=size, step=1)
     return index_put(c, x, _everywhere(c, x.shape, dim % x.rank, index), source, True)
+
+
+@lowers("aten.scatter.src")
+def scatter(c: Context, x: Ref, dim: int, index: Ref, source: Ref) -> Ref:
+    """Into zeros, as the gradient of a maximum has it: each place is written once."""
+    if not c.b.is_zero(x) or not c.backward:
+        raise Unsupported("scatter", "use scatter_add, or torch.where")
+    return scatter_add(c, x, dim, index, source)

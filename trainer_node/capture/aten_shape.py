@@ -76,6 +76,17 @@ def min_(c: Context, x: Ref) -> Ref:
     return amin(c, x)
 
 
+@lowers("aten.max.dim")
+def max_along(c: Context, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
+    return amax(c, x, [dim], keepdim), argmax(c, x, dim, keepdim)
+
+
+@lowers("aten.min.dim")
+def min_along(c: Context, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
+    values, indices = max_along(c, c.b.op("neg", x), dim, keepdim)
+    return c.b.op("neg", values), indices
+
+
 @lowers("aten.any.default", "aten.any.dim", "aten.any.dims")
 def any_(c: Context, x: Ref, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Ref:
     ones = c.tensor(c.tensor(x, BOOL), F32)

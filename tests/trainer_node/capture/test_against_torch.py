@@ -167,7 +167,24 @@ def image(features: int, *layers: nn.Module) -> Callable[[], nn.Module]:
     return lambda: nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, 4))
 
 
+class Apply(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
 LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "largest": flat(Apply(lambda x: x - 0.5 * x.max(-1, keepdim=True)[0])),
+    "smallest": flat(Apply(lambda x: x - x.min(1)[0][:, None])),
+    "largest of all": flat(Apply(lambda x: x - x.max() + x.min())),
+    "some or all": flat(
+        Apply(lambda x: torch.where((x > 0).all(-1, keepdim=True), x, 2 * x * (x > 1).any(-1)[:, None]))
+    ),
     "relu in place": flat(nn.ReLU(inplace=True)),
     "sigmoid": flat(nn.Sigmoid()),
     "silu": flat(nn.SiLU()),
