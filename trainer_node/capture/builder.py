@@ -22,6 +22,7 @@ from repops.opset import F32, I64, Dtype, lookup
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, Skeleton, SlotSource, Structure, TensorType
 from referee_py.program.attributes import encode_attributes
+from referee_py.program.canonical import canonical_skeleton
 
 from .draft import Draft, Labels, Source
 from .errors import CaptureError
@@ -182,7 +183,7 @@ class Builder:
         return self.ops("reshape", ref, shape=ref.shape)[0]
 
     def finish(self) -> Draft:
-        """The program of the nodes that a slot or a metric needs; constants that no node reads are left out."""
+        """The program of the nodes that a slot or a metric needs, in canonical form."""
         self.label = "unchanged slot"
         after = [
             self._as_node(self._updates.get(j, Ref(Kind.SLOT, j, 0, source.type)))
@@ -209,13 +210,16 @@ class Builder:
             constants=tuple(source.type for _, source in constants),
             initial=tuple(source.type for _, source in self._slots),
         )
+        metrics = [SlotSource(place[ref.index], ref.output) for ref in self._metrics.values()]
+        found = canonical_skeleton(skeleton, metrics)
+        constants = [constants[k] for k in found.constants]
         labels = Labels(
-            nodes=[n.label for n in nodes],
+            nodes=["" if k < 0 else nodes[k].label for k in found.nodes],
             slots=[name for name, _ in self._slots],
             constants=[name for name, _ in constants],
-            metrics={name: SlotSource(place[ref.index], ref.output) for name, ref in self._metrics.items()},
+            metrics=dict(zip(self._metrics, found.keep, strict=True)),
         )
-        return Draft(skeleton, [s for _, s in constants], [s for _, s in self._slots], labels)
+        return Draft(found.skeleton, [s for _, s in constants], [s for _, s in self._slots], labels)
 
     def _drop_dimensions(self, roots: Sequence[Ref]) -> None:
         """A sum that keeps its dimensions only for a reshape that drops them becomes one node."""
