@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from repops import composites
+from repops import composites, reference
 from repops.expression import Expression, live, record
 from repops.opset import F32, I64
 from torch import nn
@@ -26,6 +26,7 @@ Spec = tuple[Any, tuple[int, ...]]
 def occurrences(expression: Expression, skeleton: Skeleton) -> int:
     """How often the graph holds the expression: every operator, attribute and edge, on operands of its specs."""
     nodes = dict(live(expression))
+    known = scalars(expression)
 
     def unify(number: int, operand: Operand, bound: dict[int, Operand]) -> bool:
         if number in bound:
@@ -37,6 +38,8 @@ def occurrences(expression: Expression, skeleton: Skeleton) -> int:
         if operand.kind != Kind.NODE:
             return False
         node, found = nodes[number], skeleton.nodes[operand.index]
+        if found.name == "full" and number in known:
+            return found.attrs["bits"] == known[number]
         return (
             node.op == found.name
             and dict(node.attrs)
@@ -57,6 +60,16 @@ def occurrences(expression: Expression, skeleton: Skeleton) -> int:
         )
 
     return sum(whole(k) for k in range(len(skeleton.nodes)))
+
+
+def scalars(expression: Expression) -> dict[int, int]:
+    """The bits of its numbers that depend on no input: 1 - beta is a number in a program, not a node."""
+    values: dict[int, Any] = {}
+    for number, node in live(expression):
+        if node.spec == (F32, ()) and all(i in values for i in node.inputs):
+            inputs = [values[i] for i in node.inputs]
+            values[number] = reference.execute(node.op, inputs, dict(node.attrs))[0]
+    return {number: int(value.view("<u4")) for number, value in values.items()}
 
 
 def _type(skeleton: Skeleton, operand: Operand) -> Any:
