@@ -19,6 +19,7 @@ class Tag(IntEnum):
     PROGRAM = 0x06
     COMMITMENT = 0x07
     EMPTY = 0x08
+    ROUNDING_LOG = 0x09
     DATA_TREE = 0x10
     STRUCTURE_TREE = 0x11
     SLOT_TREE = 0x12
