@@ -1,0 +1,178 @@
+"""What a verifier needs of one output element: its exact value, its error bound, and which roundings are admissible.
+
+Values are fractions; nothing here is rounded. The operators whose result is a rational function of their inputs are
+covered: add, sub, mul, div, sum, mm, bmm, the three convolutions, scatter_add. Readable, not fast: one element at
+a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInput
+from .bounds import MAX_TERMS
+from .primitives import F64, largest
+from .taps import Attrs, input_axis, output_axis
+
+_U = Fraction(1, 2**53)
+Index = tuple[int, ...]
+Term = tuple[float, float]
+
+
+def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, index: Index) -> list[Term]:
+    """The pairs (a_k, b_k) whose products add up to one element of a sum or contraction; b_k is 1 where nothing
+    is multiplied.
+
+    Index rules: docs/opset.md, sections 5 to 7. A tap that does not exist is left out. Raises InvalidInput for
+    any other operator.
+    """
+    match name, inputs:
+        case "sum", (x,):
+            return _summed(x, attrs, index)
+        case "mm" | "bmm", (a, b):
+            *batch, m, n = index
+            return _pairs(a[(*batch, m)], b[(*batch, slice(None), n)])
+        case "conv2d", (x, w):
+            image, out, y, z = index
+            group, channels = out // (w.shape[0] // attrs["groups"]), w.shape[1]
+            rows = _taps(input_axis(attrs, 0, y + 1, w.shape[2], x.shape[2]), y)
+            columns = _taps(input_axis(attrs, 1, z + 1, w.shape[3], x.shape[3]), z)
+            return [
+                (float(x[image, group * channels + c, h, v]), float(w[out, c, r, s]))
+                for c in range(channels)
+                for r, h in rows
+                for s, v in columns
+            ]
+        case "conv2d_input_grad", (dy, w):
+            image, channel, h, v = index
+            filters, (group, c) = w.shape[0] // attrs["groups"], divmod(channel, w.shape[1])
+            rows = _taps(output_axis(attrs, 0, h + 1, w.shape[2], dy.shape[2]), h)
+            columns = _taps(output_axis(attrs, 1, v + 1, w.shape[3], dy.shape[3]), v)
+            return [
+                (float(dy[image, f, y, z]), float(w[f, c, r, s]))
+                for f in range(group * filters, (group + 1) * filters)
+                for r, y in rows
+                for s, z in columns
+            ]
+        case "conv2d_weight_grad", (dy, x):
+            f, c, r, s = index
+            groups, (height, width) = attrs["groups"], dy.shape[2:]
+            channel = f // (dy.shape[1] // groups) * (x.shape[1] // groups) + c
+            ys, y_exists = input_axis(attrs, 0, height, r + 1, x.shape[2])
+            xs, x_exists = input_axis(attrs, 1, width, s + 1, x.shape[3])
+            return [
+                (float(dy[image, f, y, z]), float(x[image, channel, ys[y, r], xs[z, s]]))
+                for image in range(dy.shape[0])
+                for y in range(height)
+                for z in range(width)
+                if y_exists[y, r] and x_exists[z, s]
+            ]
+        case "scatter_add", (base, idx, src):
+            row, *rest = index
+            rows = src.reshape(idx.size, *base.shape[1:])
+            met = np.flatnonzero(idx.reshape(-1) == row)
+            return [(float(base[index]), 1.0), *((float(rows[(p, *rest)]), 1.0) for p in met)]
+    raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
+
+
+def exact_value(terms: Sequence[Term]) -> Fraction:
+    """The sum of the products.
+
+    Raises InvalidInput if a factor is infinite or NaN: such results do not depend on an order.
+    """
+    return sum((_finite(a) * _finite(b) for a, b in terms), Fraction(0))
+
+
+def radius(terms: Sequence[Term]) -> Fraction:
+    """gamma_{n-1} sum |a b|: every permitted evaluation is at most this far from the exact value."""
+    if len(terms) > MAX_TERMS:
+        raise InvalidInput(f"a sum of {len(terms)} terms; bounds are stated for at most {MAX_TERMS}")
+    steps = max(len(terms) - 1, 0) * _U
+    return steps / (1 - steps) * sum((abs(_finite(a) * _finite(b)) for a, b in terms), Fraction(0))
+
+
+def elementwise(name: str, a: float, b: float) -> Fraction:
+    """add, sub, mul or div of two finite numbers, exactly.
+
+    Raises InvalidInput for others, and for division by zero.
+    """
+    left, right = _finite(a), _finite(b)
+    match name:
+        case "add":
+            return left + right
+        case "sub":
+            return left - right
+        case "mul":
+            return left * right
+        case "div" if right:
+            return left / right
+    raise InvalidInput(f"{name}({a!r}, {b!r}) has no exact rational value")
+
+
+def round_exact(x: Fraction, b: int) -> float:
+    """An exact value rounded to grid(b), to nearest, ties to even: a binary32 value, or an infinity. Zero is +0."""
+    if not x:
+        return 0.0
+    e = max(_exponent(abs(x)), -126)
+    q = Fraction(2) ** (e - (b - 9))
+    y = round(x / q) * q
+    if abs(y) > Fraction(largest(b)):
+        return math.copysign(math.inf, x)
+    return float(y)
+
+
+def admissible(exact: Fraction, b: int, bound_radius: Fraction) -> tuple[float, float]:
+    """(lowest, highest) admissible rounding: the set is every value of grid(b) between them, both included.
+
+    A value is admissible if some real number within `bound_radius` of the exact one rounds to it. Equal ends mean
+    that nothing was left to choose; where they differ, an honest trainer has an entry in its sparse log. Raises
+    InvalidInput for a negative radius.
+    """
+    if bound_radius < 0:
+        raise InvalidInput(f"a radius of {bound_radius}; it is at least 0")
+    return round_exact(exact - bound_radius, b), round_exact(exact + bound_radius, b)
+
+
+def is_admissible(value: float, exact: Fraction, b: int, bound_radius: Fraction) -> bool:
+    """Is this rounded value one of the admissible ones? -0 is not: results of free operators have no signed zero."""
+    low, high = admissible(exact, b, bound_radius)
+    if value == 0 and math.copysign(1.0, value) < 0:
+        return False
+    return low <= value <= high and (math.isinf(value) or round_exact(Fraction(value), b) == value)
+
+
+def _summed(x: F64, attrs: Attrs, index: Index) -> list[Term]:
+    where: list[Any] = []
+    kept = iter(index)
+    for d in range(x.ndim):
+        reduced = d in attrs["dims"]
+        if not reduced or attrs["keepdim"]:
+            place = next(kept)
+        where.append(slice(None) if reduced else place)
+    return [(float(v), 1.0) for v in np.ravel(x[tuple(where)])]
+
+
+def _pairs(a: F64, b: F64) -> list[Term]:
+    return list(zip(a.tolist(), b.tolist(), strict=True))
+
+
+def _taps(axis: tuple[Any, Any], position: int) -> list[tuple[int, int]]:
+    """(tap, what it reads) of one position."""
+    index, exists = axis
+    return [(int(t), int(index[position, t])) for t in np.flatnonzero(exists[position])]
+
+
+def _finite(v: float) -> Fraction:
+    if not math.isfinite(v):
+        raise InvalidInput(f"an operand is {v!r}; only finite ones have an exact value")
+    return Fraction(v)
+
+
+def _exponent(x: Fraction) -> int:
+    e = x.numerator.bit_length() - x.denominator.bit_length()
+    return e if x >= Fraction(2) ** e else e - 1
