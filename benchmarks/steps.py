@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import repops
 import torch
 
 from referee_py.execute import Run
-from trainer_node.capture import SGD, Adam, Optimizer, Recipe, build, load_recipe
+from trainer_node.capture import SGD, Adam, Groups, Optimizer, Recipe, build, load_recipe
 from trainer_node.capture.sampling import data_order
 
 from .report import RATIO, Table, factor, ms
@@ -106,4 +108,21 @@ def optimizer_of(ours: Optimizer, module: torch.nn.Module) -> torch.optim.Optimi
         case Adam(lr=float(lr)):
             kind = torch.optim.AdamW if ours.decoupled else torch.optim.Adam
             return kind(module.parameters(), lr, ours.betas, ours.eps, ours.weight_decay)
+        case Groups():
+            return torch.optim.AdamW(_groups(ours, module))
     raise ValueError(f"no torch optimizer for {ours}")
+
+
+def _groups(ours: Groups, module: torch.nn.Module) -> list[dict[str, Any]]:
+    """Parameter groups for AdamW. Raises ValueError for rules that are not Adam's."""
+    groups: list[dict[str, Any]] = []
+    for rule, _ in ours.groups:
+        if not isinstance(rule, Adam) or (rule.weight_decay and not rule.decoupled):
+            raise ValueError(f"no torch optimizer for {ours}")
+        options = {"lr": rule.lr, "betas": rule.betas, "eps": rule.eps, "weight_decay": rule.weight_decay}
+        groups.append({"params": [], **options})
+    for name, tensor in module.named_parameters():
+        seen = SimpleNamespace(name=name, value=SimpleNamespace(rank=tensor.ndim))
+        claims = [claim(seen) if callable(claim) else name in claim for _, claim in ours.groups]
+        groups[claims.index(True)]["params"].append(tensor)
+    return groups

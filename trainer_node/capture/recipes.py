@@ -92,6 +92,7 @@ BUILTIN: dict[str, Callable[..., Recipe]] = {
     "resnet50": models.resnet50,
     "gpt2-tiny": models.gpt2_tiny,
     "gpt2-small": models.gpt2_small,
+    "llama-100m": models.llama_100m,
     "distilbert-tiny": models.distilbert_tiny,
     "distilbert": models.distilbert,
     "llama-tiny": models.llama_tiny,

@@ -181,6 +181,25 @@ def llama_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int
     return _own_loss("llama-tiny", _llama(), decayed(3e-3, 0.1), _language(seed, length, 256), size)
 
 
+def llama_100m(steps: int = 100, batch_size: int = 4, seed: int = 0, length: int = 128) -> Recipe:
+    """Llama of twelve layers of width 768 with grouped queries and a tied head (107M parameters), AdamW."""
+    hf = _transformers()
+    config = hf.LlamaConfig(
+        vocab_size=32000,
+        hidden_size=768,
+        intermediate_size=2304,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    module, size = hf.LlamaForCausalLM(config), (steps, batch_size, seed)
+    data = _language(seed, length, config.vocab_size)
+    return _own_loss("llama-100m", module, decayed(3e-4, 0.1), data, size)
+
+
 def llama_lora_tiny(steps: int = 100, batch_size: int = 8, seed: int = 0, length: int = 32) -> Recipe:
     """Low-rank adapters on all projections of a frozen tiny Llama: only they are in the state."""
     peft, base = _peft(), _llama()

@@ -66,7 +66,7 @@ NODES = {
     "llama-tiny": 830,
     "llama-lora-tiny": 1080,
 }
-LARGE = {"vgg11": 660, "gpt2-small": 4500, "resnet50": 3450, "distilbert": 2750}
+LARGE = {"vgg11": 660, "gpt2-small": 4500, "llama-100m": 4500, "resnet50": 3450, "distilbert": 2750}
 
 
 def test_every_recipe_is_tested_here() -> None:
