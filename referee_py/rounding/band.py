@@ -51,8 +51,11 @@ def midpoint_distance(x: F64, b: int) -> F64:
 
 
 def band(x: F64, b: int, width: F64) -> tuple[Bool, Bool]:
-    """The trainer's (narrow, wide) masks. Where x is not finite every evaluation agrees, and nothing is in the band."""
-    near = np.isfinite(x) & (midpoint_distance(x, b) <= width)
+    """The trainer's (narrow, wide) masks.
+
+    Where x is not finite, or the width is 0, every evaluation agrees and nothing is in the band, not even a tie.
+    """
+    near = np.isfinite(x) & (midpoint_distance(x, b) <= width) & (width > 0)
     wide = width >= 0.25 * quantum(x, b)
     return near & ~wide, near & wide
 
@@ -83,7 +86,7 @@ def follow(x: F64, b: int, width: F64, log: SparseLog) -> F64:
     distance = midpoint_distance(flat, b)
     logged = np.zeros(x.size, dtype=np.bool_)
     logged[log.narrow] = logged[log.wide] = True
-    outside = logged & ~(np.isfinite(flat) & (distance <= 2 * widths))
+    outside = logged & ~(np.isfinite(flat) & (distance <= 2 * widths) & (widths > 0))
     against = (rounded != own) & (distance > widths)
     rounded[log.wide] = log.values
     impossible = np.zeros(x.size, dtype=np.bool_)

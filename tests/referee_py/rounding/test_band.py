@@ -186,3 +186,14 @@ def test_a_log_of_another_node_is_refused() -> None:
     x, width = three()
     with pytest.raises(InvalidInput, match="a log for 3 elements"):
         follow(x[:2], 32, width[:2], narrow_log(1, True))
+
+
+def test_a_tie_without_freedom_has_no_entry() -> None:
+    """One IEEE operation may end exactly on a midpoint; it does so everywhere, so a direction there is forged."""
+    tie, width = np.array([1 + 2.0**-24]), np.zeros(1)
+    rounded, log = write(tie, 32, width)
+    assert rounded[0] == 1.0
+    assert log.narrow.size == log.wide.size == 0
+    for up in (True, False):
+        with pytest.raises(ForgedLog, match="outside the band"):
+            follow(tie, 32, width, SparseLog(1, np.array([0]), np.array([up]), NONE, np.zeros(0)))
