@@ -158,6 +158,14 @@ def test_between_one_and_two_widths_only_the_own_direction_is_believed() -> None
         follow(x, 32, width, SparseLog(1, one, np.array([False]), NONE, np.zeros(0)))
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_beyond_two_widths_no_direction_is_believed_not_even_the_own(up: bool) -> None:
+    width = np.array([2.0**-38])
+    x = np.array([1 + 2.0**-24 + 2.5 * 2.0**-38])
+    with pytest.raises(ForgedLog, match="outside the band"):
+        follow(x, 32, width, SparseLog(1, np.array([0]), np.array([up]), NONE, np.zeros(0)))
+
+
 def test_a_wide_value_must_be_reachable() -> None:
     x, width = np.array([1e-12]), np.array([1e-13])
     for value, honest in (
