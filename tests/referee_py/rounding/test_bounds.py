@@ -14,7 +14,7 @@ from repops import reference
 from repops.opset import OPS
 
 from referee_py.errors import InvalidInput
-from referee_py.rounding import bounds, exact, taps
+from referee_py.rounding import band, bounds, exact, follow, taps, write
 
 U = 2.0**-53
 SHIFT = 298  # every product of two binary32 values is a multiple of 2^-298
@@ -178,6 +178,25 @@ def test_batched_products() -> None:
     a, b = (rng.standard_normal(s).astype(np.float32).astype(np.float64) for s in ((2, 3, 9), (2, 9, 4)))
     check_elements("bmm", [a, b], {}, a @ b)
     check_elements("mm", [a[0], b[0]], {}, a[0] @ b[0])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_operands_that_are_not_finite_stay_out_of_the_band() -> None:
+    rng = np.random.default_rng(13)
+    for length in (1, 40):
+        a, b = adversarial(rng, 5, length, 6)
+        a[0, 0], a[1, -1], b[0, 2] = np.inf, np.nan, -np.inf
+        a[2, 0] = 0.0
+        with np.errstate(invalid="ignore"):
+            y = a @ b
+        finite = np.isfinite(y)
+        bound = bounds.bound_of("mm", [a, b], y, {})
+        assert np.isfinite(bound.width[finite]).all()
+        narrow, wide = band(y, 32, bound.width)
+        assert not ((narrow | wide) & ~finite).any()
+        rounded, log = write(y, 32, bound.width)
+        assert np.array_equal(follow(y, 32, bound.width, log), rounded, equal_nan=True)
+        assert finite.sum() == 15, "two rows and a column are lost"
 
 
 def test_scattered_rows() -> None:
