@@ -5,6 +5,9 @@ dense       the paper's log: an entry for every element
 sparse      a log of the elements in a proven band only
 band        which elements those are; writing such a log, and following one
 packing     zstd and digests, for both formats
+bounds      how far two evaluations of an operator can be apart
+taps        which elements meet in a convolution
+exact       one element, exactly: what a verifier accepts
 """
 
 from .band import ForgedLog, band, follow, midpoint_distance, write
