@@ -14,9 +14,11 @@ from rich.console import Console
 
 from referee_py.errors import AssayError
 from referee_py.execute import Run
+from referee_py.program import Terms
 
 from ..bundle import Bundle
 from ..chain import ChainClient
+from ..effort import MARGIN, Effort
 from ..faults import Lie
 from ..logs import configure_logging
 from ..posting import ETHER, Offer, post_job
@@ -63,7 +65,7 @@ def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
     terms, backend = bundle.terms, repops.backend("cpu")
     run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
     honest_root = run.commit_run().claim().root
-    periods = Periods.of(time.monotonic() - began)
+    periods = Periods.of(_effort(run), terms)
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
     say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
     if lie.node is not None:
@@ -101,6 +103,16 @@ def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
     return Result(all(holds for _, holds in checks), matches, time.monotonic() - began, fetched)
 
 
+def _effort(run: Run) -> Effort:
+    """What a step takes here, plain and committed."""
+    state, seconds = run.advance(run.initial(), 1), []
+    for step in (lambda: run.advance(state, 2), lambda: run.commit_step(state)):
+        began = time.monotonic()
+        step()
+        seconds.append(time.monotonic() - began)
+    return Effort(*seconds)
+
+
 def _fetched(stage: Stage, name: str) -> int:
     """Bytes of artifacts."""
     return sum(event["bytes"] for event in stage.events(name) if event.get("event") == "artifacts.fetched")
@@ -128,10 +140,11 @@ class Periods:
     limit: float
 
     @classmethod
-    def of(cls, alone_s: float) -> Periods:
-        """For a run that takes that long where nothing else runs."""
-        train, clock = 60 + math.ceil(SHARED * alone_s), 20 + math.ceil(SHARED * alone_s)
-        return cls(train, clock, 60 + math.ceil(alone_s), 240.0 + 10 * SHARED * alone_s)
+    def of(cls, effort: Effort, terms: Terms) -> Periods:
+        """For what the steps take where nothing else runs, with the margin that trainers want."""
+        train, dispute = (SHARED * MARGIN * s for s in (effort.train_s(terms), effort.dispute_s(terms)))
+        limit = 240 + 2 * (train + dispute)
+        return cls(60 + math.ceil(train), 20 + math.ceil(dispute), 60 + math.ceil(dispute), limit)
 
 
 def _post(
