@@ -1,0 +1,80 @@
+"""Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/rounding.c).
+
+grid(b) is the binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. What the answer is for, rounding
+logs, is for the package above to say.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import cpu
+from .library import LIBRARY
+from .memory import address_of
+from .opset import ShapeError
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+MIN_BITS, MAX_BITS = 26, 32
+
+_round = LIBRARY.repops_round
+_round.restype = ctypes.c_int64
+_round.argtypes = [
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_double),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
+]
+
+
+class Rounded(NamedTuple):
+    """`values` f32, NaN canonical and zeros positive; `narrow` and `wide` are ascending flat positions."""
+
+    values: F32
+    narrow: I64
+    wide: I64
+
+
+def round_to_grid(
+    x: F64, rows: F64, columns: F64, bits: int, widen: float, out: F32 | None = None, isa: int | None = None
+) -> Rounded:
+    """Round x [..., R, C]; report elements at most `widen * rows * columns` from the nearest midpoint of grid(bits).
+
+    `rows` broadcasts to [..., R], `columns` to [..., C]; both are at least 0, and their product is an element's
+    radius. An element is narrow if that is below an eighth of the grid's spacing at x. A radius of zero reports nothing.
+
+    Raises ShapeError for shapes that do not fit, ValueError for bits outside 26 to 32.
+    """
+    if not MIN_BITS <= bits <= MAX_BITS:
+        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    if x.ndim < 2 or x.dtype != np.float64 or not x.flags.c_contiguous:
+        raise ShapeError("round: x is not a contiguous float64 array of rank 2 or more", shape=x.shape)
+    *batch, r, c = x.shape
+    outer = int(np.prod(batch, dtype=np.int64))
+    scalar = np.broadcast_to(rows, (*batch, r)).reshape(outer, r)
+    vector = np.broadcast_to(columns, (*batch, c)).reshape(outer, c)
+    if vector.strides[-1] not in (0, 8):
+        vector = np.ascontiguousarray(vector)
+    values = np.empty(x.shape, np.float32) if out is None else out
+    if values.shape != x.shape or values.dtype != np.float32 or not values.flags.c_contiguous:
+        raise ShapeError("round: out is not a contiguous float32 array of x's shape", shape=values.shape)
+    strides = [stride // 8 for stride in (*scalar.strides, *vector.strides)]
+    capacity = x.size // 64 + 1024
+    while True:
+        found = np.empty(min(capacity, x.size), np.int64)
+        words = np.array([outer, r, c, *strides, bits, found.size], np.int64)
+        count = _round(
+            words.ctypes.data,
+            *(address_of(x), scalar.ctypes.data, vector.ctypes.data, widen, address_of(values)),
+            *(found.ctypes.data, cpu.get_num_threads(), cpu.get_isa() if isa is None else isa),
+        )
+        if count <= found.size:
+            break
+        capacity = count
+    positions = np.sort(found[:count])
+    wide = (positions & 1).astype(np.bool_)
+    return Rounded(values, positions[~wide] >> 1, positions[wide] >> 1)
