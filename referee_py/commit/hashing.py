@@ -27,6 +27,8 @@ class Tag(IntEnum):
     INITIAL_TREE = 0x14
     STEP_TREE = 0x15
     RUN_TREE = 0x16
+    LOG_TREE = 0x17
+    LOG_RUN_TREE = 0x18
 
 
 _PREFIX = {tag: bytes([tag]) for tag in Tag}

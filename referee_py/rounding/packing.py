@@ -52,6 +52,9 @@ def decompress(frame: bytes, smallest: int, largest: int) -> bytes:
 
 def log_digest(form: int, elements: int, canonical: bytes) -> bytes:
     """What a node record commits to: 32 bytes over the canonical form, whatever it was compressed with."""
-    return digest(
-        Tag.ROUNDING_LOG, struct.pack(">BQQ", form, elements, len(canonical)), data_tree(canonical).root
-    )
+    return digest_over(form, elements, len(canonical), data_tree(canonical).root)
+
+
+def digest_over(form: int, elements: int, length: int, root: bytes) -> bytes:
+    """The same from the root of the canonical form's data tree, for whoever sees the form in pieces only."""
+    return digest(Tag.ROUNDING_LOG, struct.pack(">BQQ", form, elements, length), root)

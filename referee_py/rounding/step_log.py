@@ -1,0 +1,288 @@
+"""All rounding logs of one step: what the trainer's records commit to, in one file (docs/rounding-logs.md).
+
+    file     one zstd frame that states its content size, window at most 8 MiB, around an entry for each node that has a
+             log, nodes ascending:
+    entry    varint node (from the second entry on: its distance from the node before, less 1) ‖ form u8 ‖
+             varint elements ‖ varint length ‖ so many bytes
+    digest   of a node: the digest of its log (packing.py), or 32 zero bytes
+    root     of the step: Tree(LOG_TREE, a digest for each node of the program)
+
+SAFETY: a step log comes from a stranger. Form, elements and bytes of an entry are whatever was committed to: they are
+in the digest, so that any commitment whose bytes are shown can be checked without the program, and need not decode.
+What is not a log of the program's node is no log of it (`canonical`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import zstandard
+
+from ..commit import NO_LOG, Tag, Tree
+from ..errors import InvalidEncoding, InvalidInput
+from .packing import MAX_LOG_ELEMENTS, compress, log_digest
+
+MAX_VARINT_BYTES = 6
+MAX_HEADER_BYTES = 3 * MAX_VARINT_BYTES + 1
+_FRAME_HEADER_BYTES = 18
+_MAX_WINDOW = 1 << 23
+_PIECE = 1 << 10  # NOTE: zstd makes at most 32 KiB of a byte, so a piece gives 32 MiB at most
+
+
+@dataclass(frozen=True)
+class NodeLog:
+    """One node's log as it was committed: its form (packing.py), number of elements, and canonical bytes."""
+
+    form: int
+    elements: int
+    canonical: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.form <= 0xFF or not 0 <= self.elements < MAX_LOG_ELEMENTS:
+            raise InvalidInput(
+                f"a log of form {self.form} for {self.elements} elements; forms are below 256, elements below 2^40"
+            )
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What the node's record commits to."""
+        return log_digest(self.form, self.elements, self.canonical)
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """The logs of a step by node. Raises InvalidInput for negative nodes."""
+
+    nodes: Mapping[int, NodeLog]
+
+    def __post_init__(self) -> None:
+        if any(node < 0 for node in self.nodes):
+            raise InvalidInput(f"a log of node {min(self.nodes)}; nodes are counted from 0")
+
+    @classmethod
+    def of(cls, form: int, logs: Mapping[int, tuple[int, bytes]]) -> StepLog:
+        """From each node's number of elements and canonical bytes."""
+        return cls({node: NodeLog(form, *logs[node]) for node in sorted(logs)})
+
+    @classmethod
+    def empty(cls) -> StepLog:
+        """Of a step in which nothing was near a midpoint."""
+        return cls({})
+
+    def canonical(self, node: int, form: int, elements: int) -> bytes | None:
+        """The bytes for a node that has so many elements; None if it has no log, or one that is no log of it."""
+        log = self.nodes.get(node)
+        return log.canonical if log is not None and (log.form, log.elements) == (form, elements) else None
+
+    def digest(self, node: int) -> bytes:
+        """32 bytes: what the record of that node says of its log."""
+        log = self.nodes.get(node)
+        return log.digest if log is not None else NO_LOG
+
+    def digests(self, node_count: int) -> list[bytes]:
+        """One for each node of the program."""
+        if any(node >= node_count for node in self.nodes):
+            raise InvalidInput(f"a log of node {max(self.nodes)} of a program with {node_count} nodes")
+        return [self.digest(node) for node in range(node_count)]
+
+    def tree(self, node_count: int) -> Tree:
+        """The tree over the digests."""
+        return Tree(Tag.LOG_TREE, self.digests(node_count))
+
+    def root(self, node_count: int) -> bytes:
+        """What the run's logs commit to for this step."""
+        return self.tree(node_count).root
+
+    def encode(self) -> bytes:
+        """The file."""
+        parts, before = [], -1
+        for node in sorted(self.nodes):
+            log = self.nodes[node]
+            head = _varint(node - before - 1) + bytes([log.form])
+            parts += [head, _varint(log.elements), _varint(len(log.canonical)), log.canonical]
+            before = node
+        return compress(b"".join(parts))
+
+    @classmethod
+    def decode(cls, data: bytes, node_count: int, max_bytes: int) -> StepLog:
+        """The logs in a file from a stranger, for a program of so many nodes.
+
+        Raises InvalidEncoding for what is no such file, or unpacks to more than `max_bytes`.
+        """
+        found = _Collect()
+        reader = Reader(node_count, max_bytes, found)
+        reader.update(data)
+        reader.finish()
+        return cls(found.nodes)
+
+
+def content_limit(elements: Iterable[int]) -> int:
+    """The most bytes that the logs of a step can unpack to, given the elements of each node that may have one.
+
+    Entries are at most 10 bytes an element (a wide one), and a dense log adds a fifth of a byte.
+    """
+    return sum(MAX_HEADER_BYTES + 2 * MAX_VARINT_BYTES + 11 * count for count in elements)
+
+
+class Sink(Protocol):
+    """Takes what a `Reader` finds. The bytes of a node come in pieces, between `begin` and `end`."""
+
+    def begin(self, node: int, form: int, elements: int, length: int) -> None: ...
+
+    def data(self, piece: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Reader:
+    """Reads the file as its bytes arrive; holds 32 MiB at most. Both methods raise InvalidEncoding, as early as can be.
+
+    `max_bytes` bounds what it unpacks to. SAFETY: the size that the frame states is checked before it is unpacked.
+    """
+
+    def __init__(self, node_count: int, max_bytes: int, sink: Sink) -> None:
+        self._entries = _Entries(node_count, sink)
+        self._max_bytes = max_bytes
+        self._head = b""
+        self._stated: int | None = None
+        self._unpacked = 0
+        self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
+
+    def update(self, data: bytes) -> None:
+        if self._stated is None:
+            self._head += data
+            if len(self._head) < _FRAME_HEADER_BYTES:
+                return
+            data = self._start()
+        self._unpack(data)
+
+    def finish(self) -> None:
+        """The file ends here."""
+        if self._stated is None:
+            self._unpack(self._start())
+        if not self._frame.eof or self._unpacked != self._stated:
+            raise InvalidEncoding(f"a step log is truncated: {self._unpacked} of {self._stated} bytes")
+        self._entries.finish()
+
+    def _start(self) -> bytes:
+        """Checks the frame's header; gives what has come so far."""
+        try:
+            self._stated = zstandard.frame_content_size(self._head)
+        except zstandard.ZstdError as error:
+            raise InvalidEncoding(f"a step log is one zstd frame: {error}") from error
+        if not 0 <= self._stated <= self._max_bytes:
+            raise InvalidEncoding(
+                f"a step log states {self._stated} bytes of content (-1: none stated), the limit is {self._max_bytes}"
+            )
+        return self._head
+
+    def _unpack(self, data: bytes) -> None:
+        for at in range(0, len(data), _PIECE):
+            if self._frame.eof:
+                raise InvalidEncoding("bytes after the end of a step log")
+            try:
+                content = self._frame.decompress(data[at : at + _PIECE])
+            except zstandard.ZstdError as error:
+                raise InvalidEncoding(f"a step log is not one whole zstd frame: {error}") from error
+            self._unpacked += len(content)
+            if self._stated is None or self._unpacked > self._stated or self._frame.unused_data:
+                raise InvalidEncoding(f"a step log states {self._stated} bytes of content and has more")
+            self._entries.update(content)
+
+
+class _Entries:
+    """The content: entries, one after the other, in pieces of any size."""
+
+    def __init__(self, node_count: int, sink: Sink) -> None:
+        self._node_count = node_count
+        self._sink = sink
+        self._before = -1
+        self._head = b""
+        self._missing: int | None = None  # bytes of the open entry still to come
+
+    def update(self, content: bytes) -> None:
+        data = self._head + content
+        at = 0
+        while at < len(data):
+            if self._missing is None:
+                size = self._begin(data[at : at + MAX_HEADER_BYTES])
+                if size is None:
+                    break
+                at += size
+            assert self._missing is not None
+            piece = data[at : at + self._missing]
+            if piece:
+                self._sink.data(piece)
+            at += len(piece)
+            self._missing -= len(piece)
+            if self._missing == 0:
+                self._sink.end()
+                self._missing = None
+        self._head = data[at:]
+
+    def finish(self) -> None:
+        if self._head or self._missing is not None:
+            raise InvalidEncoding(f"a step log ends inside the log of a node after {self._before}")
+
+    def _begin(self, head: bytes) -> int | None:
+        """Open the next entry; gives its header's size, None if it has not come whole."""
+        distance, at = _read_varint(head, 0)
+        form = head[at : at + 1]
+        elements, at = _read_varint(head, at + 1)
+        length, at = _read_varint(head, at)
+        if distance is None or elements is None or length is None:
+            return None
+        node = self._before + 1 + distance
+        if node >= self._node_count or elements >= MAX_LOG_ELEMENTS:
+            raise InvalidEncoding(
+                f"a log of node {node} with {elements} elements; the program has {self._node_count} nodes, "
+                "a node fewer than 2^40 elements"
+            )
+        self._before, self._missing = node, length
+        self._sink.begin(node, form[0], elements, length)
+        return at
+
+
+class _Collect:
+    """Keeps the logs."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, NodeLog] = {}
+        self._entry = (0, 0, 0)
+        self._parts: list[bytes] = []
+
+    def begin(self, node: int, form: int, elements: int, length: int) -> None:  # noqa: ARG002
+        self._entry, self._parts = (node, form, elements), []
+
+    def data(self, piece: bytes) -> None:
+        self._parts.append(piece)
+
+    def end(self) -> None:
+        node, form, elements = self._entry
+        self.nodes[node] = NodeLog(form, elements, b"".join(self._parts))
+
+
+def _varint(number: int) -> bytes:
+    groups = []
+    while number > 0x7F:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*groups, number])
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int | None, int]:
+    """The number at that place and where it ends; None if the data end before it does."""
+    number = 0
+    for place in range(MAX_VARINT_BYTES):
+        if at + place >= len(data):
+            return None, at
+        byte = data[at + place]
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            if place and not byte:
+                raise InvalidEncoding("a varint is longer than needed; the form is not canonical")
+            return number, at + place + 1
+    raise InvalidEncoding(f"a varint of more than {MAX_VARINT_BYTES} bytes")
