@@ -4,10 +4,11 @@ Every rule keeps all bits of every value (any NaN counts as the one that is comm
 only those that hold for signed zeros, infinities and NaNs too. So `x + 0` stays, since -0 + 0 is +0, and `x + -0` goes.
 
     known values   operators on `full` alone, element by element or moving elements: a `full` again
-    neutral        x * 1, x / 1, x - 0, x + -0, min(x, x), where(c, x, x), not not x, neg neg x
+    neutral        x * 1, x / 1, x - 0, x + -0, true and x, false or x, min(x, x), where(c, x, x), not not x, neg neg x
     nothing moved  reshape, permute, expand, slice, cat, cast, sum and amax that leave everything as it is
     chains         reshape of reshape, permute of permute, expand of expand, slice of slice
-    broadcasting   an elementwise operator needs no expanded operand if its result has the same shape without
+    broadcasting   an elementwise operator needs no expanded operand if its result has the same shape without; if it has
+                   not, the result is expanded instead
 """
 
 from __future__ import annotations
@@ -178,6 +179,18 @@ def _neutral(right: tuple[int, int | None], commutes: bool = False) -> Rule:
     return rule
 
 
+def _neutral_truth(bits: int) -> Rule:
+    """true and x, x or false: x."""
+
+    def rule(g: Graph, inputs: tuple[Operand, ...], _: dict[str, Any]) -> Operand | None:
+        for known, x in (inputs, reversed(inputs)):
+            if g.bits(known) == bits and (same := _if_same_type(g, x, [known])):
+                return same
+        return None
+
+    return rule
+
+
 def _idempotent(_: Graph, inputs: tuple[Operand, ...], __: dict[str, Any]) -> Operand | None:
     return inputs[0] if inputs[0] == inputs[1] else None
 
@@ -293,6 +306,19 @@ def _narrowed(name: str) -> Rule:
     return rule
 
 
+def _expanded_later(name: str) -> Rule:
+    """If nothing gives the shape but operands that were expanded, the result is expanded in their place."""
+
+    def rule(g: Graph, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand | None:
+        narrow = [_narrow(g, operand) or operand for operand in inputs]
+        shape = broadcast(name, *(g.shape(operand) for operand in inputs))
+        if broadcast(name, *(g.shape(operand) for operand in narrow)) == shape:
+            return None
+        return g.op("expand", g.op(name, *narrow, **attrs), shape=shape)
+
+    return rule
+
+
 def _narrow(g: Graph, operand: Operand) -> Operand | None:
     if inner := g.made_by(operand, "expand"):
         return inner.inputs[0]
@@ -320,11 +346,12 @@ _RULES: dict[str, list[Rule]] = {
     "logical_not": [_involution("logical_not")],
     "maximum": [_idempotent],
     "minimum": [_idempotent],
-    "logical_and": [_idempotent],
-    "logical_or": [_idempotent],
+    "logical_and": [_idempotent, _neutral_truth(1)],
+    "logical_or": [_idempotent, _neutral_truth(0)],
     "where": [_chosen],
 }
 for _name in sorted(ELEMENTWISE):
     _RULES.setdefault(_name, []).insert(0, _folded(_name))
     if lookup(_name).arity != 1:
         _RULES[_name].append(_narrowed(_name))
+    _RULES[_name].append(_expanded_later(_name))

@@ -1,4 +1,4 @@
-"""Builds a program node by node: common subexpressions merged, no-ops and dead nodes left out, order deterministic.
+"""Builds a program node by node: each as simple as can be, equal ones merged, and in canonical form at the end.
 
     a = builder.constant("data.x", x)
     w = builder.slot("param.weight", initial_weight)
@@ -11,9 +11,8 @@ Everything here is decided by the order of the calls alone: no hash order, no na
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,11 @@ from repops.opset import F32, I64, Dtype, lookup
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind, Operand, Skeleton, SlotSource, Structure, TensorType
-from referee_py.program.attributes import encode_attributes
 from referee_py.program.canonical import canonical_skeleton
+from referee_py.program.simplify import Graph
 
 from .draft import Draft, Labels, Source
 from .errors import CaptureError
-from .simplify import simpler
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +45,10 @@ class Ref:
         return self.type.dtype
 
     @property
+    def operand(self) -> Operand:
+        return Operand(self.kind, self.index, self.output)
+
+    @property
     def count(self) -> int:
         return self.type.count
 
@@ -55,36 +57,36 @@ class Ref:
         return len(self.type.shape)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Node:
-    """One operator, before anybody has asked whether it is needed."""
+    """One operator, before anybody has asked whether it is needed. `fixed`: it needs no slot, constant or step."""
 
     name: str
     inputs: tuple[Ref, ...]
     attrs: dict[str, Any]
     outputs: tuple[TensorType, ...]
-    label: str
-    fixed: bool  # it depends on no slot, constant or step
+    fixed: bool
 
 
-@dataclass
 class Builder:
     """`label` names the origin of the nodes that are made from now on."""
 
-    label: str = ""
-    _nodes: list[Node] = field(default_factory=list)
-    _known: dict[Any, list[Ref]] = field(default_factory=dict)
-    _constants: list[tuple[str, Source]] = field(default_factory=list)
-    _tables: dict[Any, Ref] = field(default_factory=dict)
-    _slots: list[tuple[str, Source]] = field(default_factory=list)
-    _updates: dict[int, Ref] = field(default_factory=dict)
-    _metrics: dict[str, Ref] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.label = ""
+        self._constants: list[tuple[str, Source]] = []
+        self._slots: list[tuple[str, Source]] = []
+        self._types: tuple[list[TensorType], list[TensorType]] = [], []  # of constants, of slots
+        self._graph = Graph(*self._types)
+        self._labels: list[str] = []  # of the graph's nodes
+        self._fixed: list[bool] = []
+        self._tables: dict[Any, Ref] = {}
+        self._updates: dict[int, Ref] = {}
+        self._metrics: dict[str, Ref] = {}
 
     # ---------------------------------------------------------------------------------------------- sources
 
     def constant(self, name: str, source: Source | Array) -> Ref:
-        self._constants.append((name, source if isinstance(source, Source) else Source.of(source)))
-        return Ref(Kind.CONSTANT, len(self._constants) - 1, 0, self._constants[-1][1].type)
+        return self._add(Kind.CONSTANT, self._constants, name, source)
 
     def table(self, name: str, table: Array) -> Ref:
         """A constant; the one that holds the same numbers already, if there is one."""
@@ -96,8 +98,13 @@ class Builder:
 
     def slot(self, name: str, initial: Source | Array) -> Ref:
         """A tensor of the state, before the step. It stays as it is unless `update` is called."""
-        self._slots.append((name, initial if isinstance(initial, Source) else Source.of(initial)))
-        return Ref(Kind.SLOT, len(self._slots) - 1, 0, self._slots[-1][1].type)
+        return self._add(Kind.SLOT, self._slots, name, initial)
+
+    def _add(self, kind: Kind, tensors: list[tuple[str, Source]], name: str, given: Source | Array) -> Ref:
+        source = given if isinstance(given, Source) else Source.of(given)
+        tensors.append((name, source))
+        self._types[kind == Kind.SLOT].append(source.type)
+        return Ref(kind, len(tensors) - 1, 0, source.type)
 
     def step(self) -> Ref:
         return Ref(Kind.STEP, 0, 0, TensorType(I64, ()))
@@ -119,22 +126,22 @@ class Builder:
         return Compose(self)
 
     def op(self, name: str, *inputs: Ref, **attrs: Any) -> Ref:
-        """The only output of an operator."""
-        return simpler(self, name, inputs, attrs) or self.ops(name, *inputs, **attrs)[0]
+        """The only output of an operator, or a simpler value with its bits (referee_py.program.simplify)."""
+        return self._ref(self._graph.op(name, *(ref.operand for ref in inputs), **attrs))
 
     def ops(self, name: str, *inputs: Ref, **attrs: Any) -> list[Ref]:
-        """All outputs of an operator; the node that computes the same already, if there is one."""
-        row = lookup(name)
-        key = (name, inputs, encode_attributes(row, attrs))
-        if key not in self._known:
-            outputs = tuple(
-                TensorType(d, s) for d, s in row.infer([(i.dtype, i.shape) for i in inputs], attrs)
-            )
-            fixed = all(i.kind == Kind.NODE and self._nodes[i.index].fixed for i in inputs)
-            self._nodes.append(Node(name, inputs, dict(attrs), outputs, self.label, fixed))
-            index = len(self._nodes) - 1
-            self._known[key] = [Ref(Kind.NODE, index, k, type_) for k, type_ in enumerate(outputs)]
-        return self._known[key]
+        """All outputs of an operator as it is; the node that computes the same already, if there is one."""
+        types = lookup(name).infer([(i.dtype, i.shape) for i in inputs], attrs)
+        outputs = [TensorType(dtype, shape) for dtype, shape in types]
+        made = Structure.make(name, [ref.operand for ref in inputs], outputs, **attrs)
+        number = self._graph.node(made)
+        return [self._ref(Operand(Kind.NODE, number, k)) for k in range(len(outputs))]
+
+    def _ref(self, operand: Operand) -> Ref:
+        for node in self._graph.nodes[len(self._labels) :]:
+            self._labels.append(self.label)
+            self._fixed.append(all(i.kind == Kind.NODE and self._fixed[i.index] for i in node.inputs))
+        return Ref(operand.kind, operand.index, operand.output, self._graph.type_of(operand))
 
     def scalar_value(self, ref: Ref) -> np.float32 | None:
         """The value of a rank-0 `full` of f32, if it is one."""
@@ -161,7 +168,12 @@ class Builder:
 
     def node(self, ref: Ref) -> Node | None:
         """The node that a value comes from; none if it is a slot, a constant or the step."""
-        return self._nodes[ref.index] if ref.kind == Kind.NODE else None
+        if ref.kind != Kind.NODE:
+            return None
+        node = self._graph.nodes[ref.index]
+        return Node(
+            node.name, tuple(map(self._ref, node.inputs)), node.attrs, node.outputs, self._fixed[ref.index]
+        )
 
     # ---------------------------------------------------------------------------------------------- results
 
@@ -189,59 +201,18 @@ class Builder:
             self._as_node(self._updates.get(j, Ref(Kind.SLOT, j, 0, source.type)))
             for j, (_, source) in enumerate(self._slots)
         ]
-        self._drop_dimensions([*after, *self._metrics.values()])
-        live = self._live([*after, *self._metrics.values()])
-        place = {node: k for k, node in enumerate(live)}
-        used = sorted({i.index for node in live for i in self._nodes[node].inputs if i.kind == Kind.CONSTANT})
-        moved = {Kind.NODE: place, Kind.CONSTANT: {old: k for k, old in enumerate(used)}}
-
-        def operand(ref: Ref) -> Operand:
-            return Operand(
-                ref.kind, moved[ref.kind][ref.index] if ref.kind in moved else ref.index, ref.output
-            )
-
-        nodes = [self._nodes[node] for node in live]
-        constants = [self._constants[k] for k in used]
-        skeleton = Skeleton(
-            nodes=tuple(
-                Structure.make(n.name, [operand(i) for i in n.inputs], n.outputs, **n.attrs) for n in nodes
-            ),
-            slots=tuple(SlotSource(place[ref.index], ref.output) for ref in after),
-            constants=tuple(source.type for _, source in constants),
-            initial=tuple(source.type for _, source in self._slots),
-        )
-        metrics = [SlotSource(place[ref.index], ref.output) for ref in self._metrics.values()]
-        found = canonical_skeleton(skeleton, metrics)
-        constants = [constants[k] for k in found.constants]
+        metrics = [SlotSource(ref.index, ref.output) for ref in self._metrics.values()]
+        slots = tuple(SlotSource(ref.index, ref.output) for ref in after)
+        constants, initial = map(tuple, self._types)
+        found = canonical_skeleton(Skeleton(tuple(self._graph.nodes), slots, constants, initial), metrics)
+        used = [self._constants[k] for k in found.constants]
         labels = Labels(
-            nodes=["" if k < 0 else nodes[k].label for k in found.nodes],
+            nodes=["" if k < 0 else self._labels[k] for k in found.nodes],
             slots=[name for name, _ in self._slots],
-            constants=[name for name, _ in constants],
+            constants=[name for name, _ in used],
             metrics=dict(zip(self._metrics, found.keep, strict=True)),
         )
-        return Draft(found.skeleton, [s for _, s in constants], [s for _, s in self._slots], labels)
-
-    def _drop_dimensions(self, roots: Sequence[Ref]) -> None:
-        """A sum that keeps its dimensions only for a reshape that drops them becomes one node."""
-        live = self._live(roots)
-        readers = Counter(i.index for k in live for i in self._nodes[k].inputs if i.kind == Kind.NODE)
-        readers.update(ref.index for ref in roots)
-        for k in live:
-            node = self._nodes[k]
-            total = self.made_by(node.inputs[0], "sum") if node.name == "reshape" else None
-            if total is None or readers[node.inputs[0].index] > 1:
-                continue
-            kept = [d for d in range(total.inputs[0].rank) if d not in total.attrs["dims"]]
-            if node.outputs[0].shape == tuple(total.inputs[0].shape[d] for d in kept):
-                attrs = {"dims": total.attrs["dims"], "keepdim": 0}
-                self._nodes[k] = Node("sum", total.inputs, attrs, node.outputs, total.label, False)
-
-    def _live(self, roots: Sequence[Ref]) -> list[int]:
-        needed = {ref.index for ref in roots}
-        for node in range(len(self._nodes) - 1, -1, -1):
-            if node in needed:
-                needed.update(i.index for i in self._nodes[node].inputs if i.kind == Kind.NODE)
-        return sorted(needed)
+        return Draft(found.skeleton, [s for _, s in used], [s for _, s in self._slots], labels)
 
 
 class Compose:

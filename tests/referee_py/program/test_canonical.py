@@ -317,10 +317,10 @@ def test_a_zero_that_could_change_a_sign_stays() -> None:
     assert sheet.names(sheet.write("mul", sheet.x, sheet.full(0.0))) == ["full", "mul"], "inf times 0 is no 0"
 
 
-def test_a_neutral_operand_that_broadcasts_is_no_neutral_operand() -> None:
+def test_of_a_neutral_operand_that_broadcasts_the_shape_is_left() -> None:
     sheet = Sheet()
     row = sheet.write("slice", sheet.x, dim=0, start=0, stop=1, step=1)
-    assert sheet.names(sheet.write("mul", row, sheet.full(1, (2, 3)))) == ["slice", "full", "mul"]
+    assert sheet.names(sheet.write("mul", row, sheet.full(1, (2, 3)))) == ["slice", "expand"]
 
 
 def test_known_values_are_those_of_the_operators() -> None:
