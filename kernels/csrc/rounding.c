@@ -1,8 +1,9 @@
-// Rounding of binary64 results to a coarser grid, and the search for results that are near a rounding midpoint.
+// Rounding of binary64 results to a coarser grid, and the search for results that are near a rounding
+// midpoint.
 //
-// grid(b): the binary32 values whose last 32 - b mantissa bits are zero. An element x with radius r is reported if its
-// nearest midpoint is at most widen * r away: as narrow if r is below an eighth of the grid's spacing, else as wide.
-// Radii are products: a scalar of the row times an element of a vector.
+// grid(b): the binary32 values whose last 32 - b mantissa bits are zero. An element x with radius r is
+// reported if its nearest midpoint is at most widen * r away: as narrow if r is below an eighth of the grid's
+// spacing, else as wide. Radii are products: a scalar of the row times an element of a vector.
 //
 //     x[outer][rows][columns],  r = scalar[outer][row] * vector[outer][column]
 
@@ -56,7 +57,8 @@ static int one(double x, double r, int bits, double widen, float *out) {
         const double near = rint(x / q) * q, error = fabs(x - near); // exact
         if (size < top) *out = (float)(near + 0.0);                  // no -0
         distance = 0.5 * q - error;
-        // NOTE: just above a power of two the cells below are half as wide, and their last midpoint may be nearest.
+        // NOTE: just above a power of two the cells below are half as wide, and their last midpoint may be
+        // nearest.
         if (size >= fabs(near) && fabs(near) == power && e >= -125 && 0.25 * q + error < distance)
             distance = 0.25 * q + error;
     }
@@ -65,8 +67,8 @@ static int one(double x, double r, int bits, double widen, float *out) {
 
 // ------------------------------------------------------------------------------------------------- a run
 
-// Rounds what is easy: zeros, and what is far from the ends of binary32's range. again[k] is not 0 if there may be more
-// to say about strip k.
+// Rounds what is easy: zeros, and what is far from the ends of binary32's range. again[k] is not 0 if there
+// may be more to say about strip k.
 BODY run_body(const double *x, double scalar, const double *vector, int64_t step, int64_t n, int bits,
               double widen, float *out, uint64_t *again) {
     const int dropped = 61 - bits;
@@ -129,7 +131,8 @@ static void round_range(void *context, int64_t begin, int64_t end) {
         const double scalar = c->scalar[outer * c->scalar_outer + row % c->rows * c->scalar_row];
         const double *vector = c->vector + outer * c->vector_outer + column * c->vector_column;
         uint64_t again[RUN / STRIP];
-        RUNS[c->isa](c->x + at, scalar, vector, c->vector_column, n, (int)c->bits, c->widen, c->out + at, again);
+        RUNS[c->isa](c->x + at, scalar, vector, c->vector_column, n, (int)c->bits, c->widen, c->out + at,
+                     again);
         for (int64_t i = 0; i < n; i++) {
             if (i % STRIP == 0 && !again[i / STRIP]) {
                 i += STRIP - 1;
@@ -144,15 +147,15 @@ static void round_range(void *context, int64_t begin, int64_t end) {
 }
 
 // The columns' stride is 0 or 1.
-// words: outer, rows, columns, four strides, bits, capacity. Returns how many positions were found; those beyond the
-// capacity are not written. Positions come in no order.
+// words: outer, rows, columns, four strides, bits, capacity. Returns how many positions were found; those
+// beyond the capacity are not written. Positions come in no order.
 REPOPS_EXPORT int64_t repops_round(const int64_t *words, const double *x, const double *scalar,
                                    const double *vector, double widen, float *out, int64_t *found,
                                    int threads, int isa) {
     int64_t count = 0;
-    rounding c = {x,        scalar,   vector,   out,      words[0], words[1], words[2], words[3],
-                  words[4], words[5], words[6], words[7], words[8], widen,    found,    &count,
-                  (enum isa)isa};
+    rounding c = {x,        scalar,   vector,   out,      words[0],     words[1],
+                  words[2], words[3], words[4], words[5], words[6],     words[7],
+                  words[8], widen,    found,    &count,   (enum isa)isa};
     parallel(threads, c.outer * c.rows * c.columns, THREAD_WORK / 4, round_range, &c);
     return count;
 }

@@ -1,7 +1,7 @@
 """Binary64 results rounded to a coarser grid, and which of them are near a rounding midpoint (csrc/rounding.c).
 
-grid(b) is the binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. What the answer is for, rounding
-logs, is for the package above to say.
+grid(b) is the binary32 values whose last 32 - b mantissa bits are zero, b from 26 to 32. What the answer is for,
+rounding logs, is for the package above to say.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def round_to_grid(
     """Round x [..., R, C]; report elements at most `widen * rows * columns` from the nearest midpoint of grid(bits).
 
     `rows` broadcasts to [..., R], `columns` to [..., C]; both are at least 0, and their product is an element's
-    radius. An element is narrow if that is below an eighth of the grid's spacing at x. A radius of zero reports nothing.
+    radius. An element is narrow if that is below an eighth of the grid's spacing at x. A radius of zero reports none.
 
     Raises ShapeError for shapes that do not fit, ValueError for bits outside 26 to 32.
     """
