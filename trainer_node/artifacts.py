@@ -1,10 +1,11 @@
-"""The four kinds of artifact: their names, their bytes, and the check of those bytes while they stream in.
+"""The five kinds of artifact: their names, their bytes, and the check of those bytes while they stream in.
 
     kind      name                        bytes                                      limit
     blob      SHA-256                     anything                                   the receiver's
     tensor    TENSOR hash                 dtype u8 ‖ rank u8 ‖ dims u64be ‖ data     header says, and the receiver's
     tree      tag, root, number of leaves leaf hashes, joined                        32 bytes a leaf
     record    RECORD hash                 RECORD preimage without its tag            8482
+    log       root, number of nodes       the rounding logs of a step, in one file   the receiver's, packed and unpacked
 
 docs/protocol.md, section 8. SAFETY: a tree is named by its number of leaves too. Its inner nodes are the leaves of a
 shallower tree with the same root, so root and tag alone would let a server pass one for the other.
@@ -30,6 +31,7 @@ from referee_py.commit import (
     LEAF_BYTES,
     MAX_INPUTS,
     MAX_OUTPUTS,
+    NO_LOG,
     Record,
     Tag,
     depth_of,
@@ -38,6 +40,8 @@ from referee_py.commit import (
     empty,
 )
 from referee_py.errors import InvalidEncoding, InvalidInput
+from referee_py.rounding.packing import digest_over
+from referee_py.rounding.step_log import Reader
 
 from .errors import Corrupt
 
@@ -61,11 +65,12 @@ class Kind(StrEnum):
     TENSOR = "tensor"
     TREE = "tree"
     RECORD = "record"
+    LOG = "log"
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What an artifact is asked for by. ``tag`` and ``count`` (leaves) belong to trees only."""
+    """What an artifact is asked for by. ``tag`` belongs to trees only; ``count`` is a tree's leaves, a log's nodes."""
 
     kind: Kind
     hash: bytes
@@ -75,16 +80,17 @@ class Name:
     def __post_init__(self) -> None:
         if not isinstance(self.hash, bytes) or len(self.hash) != HASH_BYTES:
             raise InvalidInput(f"artifact name {self.hash!r} is not a hash of {HASH_BYTES} bytes")
-        if (self.kind is Kind.TREE) != (self.tag is not None) or (
-            self.tag is None and self.count is not None
-        ):
+        counted = self.kind in (Kind.TREE, Kind.LOG)
+        if (self.kind is Kind.TREE) != (self.tag is not None) or (not counted and self.count is not None):
             raise InvalidInput(
-                f"a {self.kind} name with tag {self.tag} and count {self.count}; only trees have them"
+                f"a {self.kind} name with tag {self.tag} and count {self.count}; only trees have both, logs a count"
             )
         if self.tag is not None and self.tag not in _TREE_TAGS:
             raise InvalidInput(f"tag 0x{self.tag:02x} is not the tag of a tree")
         if self.count is not None and not 0 <= self.count <= MAX_TREE_LEAVES:
-            raise InvalidInput(f"a tree of {self.count} leaves; the limit is {MAX_TREE_LEAVES}")
+            raise InvalidInput(f"a {self.kind} of {self.count} leaves; the limit is {MAX_TREE_LEAVES}")
+        if self.kind is Kind.LOG and self.count is None:
+            raise InvalidInput("a step log is named by its number of nodes too; add ?count=")
 
     @property
     def url_path(self) -> str:
@@ -183,8 +189,8 @@ class Check(Protocol):
     def finish(self) -> None: ...
 
 
-def check_for(name: Name) -> Check:
-    """The check that accepts exactly the bytes that ``name`` stands for."""
+def check_for(name: Name, max_bytes: int) -> Check:
+    """The check that accepts exactly the bytes that ``name`` stands for; of a log, if they unpack to ``max_bytes``."""
     match name.kind:
         case Kind.BLOB:
             return _BlobCheck(name)
@@ -194,6 +200,8 @@ def check_for(name: Name) -> Check:
             return _TreeCheck(name)
         case Kind.RECORD:
             return _RecordCheck(name)
+        case Kind.LOG:
+            return _LogCheck(name, max_bytes)
 
 
 def _expect(name: Name, found: bytes) -> None:
@@ -298,3 +306,56 @@ class _TensorCheck:
         if self._header is None or self._rest or self._missing:
             raise Corrupt(f"{self._name} is truncated")
         _expect(self._name, digest(Tag.TENSOR, describe(*self._header), self._fold.root()))
+
+
+class _LogCheck:
+    """Folds each node's log into its digest, and those into the root; keeps no log."""
+
+    def __init__(self, name: Name, max_bytes: int) -> None:
+        assert name.count is not None
+        self._name = name
+        self._count = name.count
+        self._reader = Reader(name.count, max_bytes, self)
+        self._step = Fold(Tag.LOG_TREE)
+        self._log = Fold(Tag.DATA_TREE)
+        self._entry = (0, 0, 0)
+        self._rest = b""
+
+    def update(self, chunk: bytes) -> None:
+        try:
+            self._reader.update(chunk)
+        except InvalidEncoding as error:
+            raise Corrupt(f"{self._name}: {error}") from error
+
+    def finish(self) -> None:
+        try:
+            self._reader.finish()
+        except InvalidEncoding as error:
+            raise Corrupt(f"{self._name}: {error}") from error
+        self._no_logs_until(self._count)
+        _expect(self._name, self._step.root())
+
+    # ------------------------------------------------------------------ what the reader finds
+
+    def begin(self, node: int, form: int, elements: int, length: int) -> None:
+        self._no_logs_until(node)
+        self._log, self._entry = Fold(Tag.DATA_TREE), (form, elements, length)
+
+    def data(self, piece: bytes) -> None:
+        data = self._rest + piece
+        whole = len(data) - len(data) % LEAF_BYTES
+        self._leaves(data[:whole])
+        self._rest = data[whole:]
+
+    def end(self) -> None:
+        self._leaves(self._rest)
+        self._rest = b""
+        self._step.push(digest_over(*self._entry, self._log.root()))
+
+    def _leaves(self, data: bytes) -> None:
+        for start in range(0, len(data), LEAF_BYTES):
+            self._log.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
+
+    def _no_logs_until(self, node: int) -> None:
+        while self._step.count < node:
+            self._step.push(NO_LOG)

@@ -22,6 +22,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
+from referee_py.rounding.step_log import StepLog
 
 from .artifacts import MAX_RECORD_BYTES, Array, Kind, Name
 from .errors import Corrupt
@@ -115,6 +116,13 @@ class Fetcher:
         self.fetch(Name(Kind.RECORD, record), uris)
         return self.store.get_record(record)
 
+    def log(
+        self, root: bytes, node_count: int, uris: Sequence[str], *, max_bytes: int | None = None
+    ) -> StepLog:
+        """The rounding logs of a step. ``max_bytes`` bounds what they unpack to."""
+        self.fetch(Name(Kind.LOG, root, count=node_count), uris, max_bytes=max_bytes)
+        return self.store.get_log(root, node_count)
+
     def fetch(self, name: Name, uris: Sequence[str], *, max_bytes: int | None = None) -> None:
         """Have the artifact in the store. Returns at once if it is there."""
         if not self.store.has(name):
@@ -134,7 +142,7 @@ class Fetcher:
         limit = min(max_bytes or self.store.max_bytes, self.store.max_bytes)
         if name.kind is Kind.RECORD:
             limit = min(limit, MAX_RECORD_BYTES)
-        if name.count is not None:
+        if name.kind is Kind.TREE and name.count is not None:
             limit = min(limit, name.count * HASH_BYTES)
         return limit
 

@@ -1,6 +1,7 @@
 """The artifact server: immutable files by hash over HTTP, with health and metrics.
 
     GET /v1/blob/<sha256>   /v1/tensor/<hash>   /v1/tree/<tag>/<root>[?count=n]   /v1/record/<hash>
+        /v1/log/<root>?count=n
     GET /healthz  the process lives        /readyz  it can do its work: 200, or 503 with the reasons
     GET /metrics  Prometheus text
 
@@ -64,6 +65,10 @@ def create_app(
     @app.get("/v1/tree/{tag}/{root}")
     def tree(tag: str, root: str, count: int | None = None) -> FileResponse:
         return send(Name(Kind.TREE, parse_hash(root), parse_tag(tag), count))
+
+    @app.get("/v1/log/{root}")
+    def log(root: str, count: int) -> FileResponse:
+        return send(Name(Kind.LOG, parse_hash(root), count=count))
 
     @app.get("/healthz")
     def health() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
     <root>/blob/4f/4f...e1                   <root>/record/07/07...3c
     <root>/tensor/a0/a0...95                 <root>/tree/15/9b/9b...42.3829      (tag, root, number of leaves)
+    <root>/log/c1/c1...7e.3829               (root, number of nodes)
     <root>/incoming/...                      what is still being written
 
 A file appears under its name in one rename, after its bytes were checked: readers and the server never see half of one.
@@ -24,6 +25,7 @@ from repops.opset import MAX_RANK
 
 from referee_py.commit import HASH_BYTES, Record, Tag, Tree, canonical, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
+from referee_py.rounding.step_log import StepLog
 
 from .artifacts import (
     NUMPY_DTYPE,
@@ -46,7 +48,7 @@ class Incoming:
     """One artifact on its way into the store: bytes are checked as they come, and named at the end."""
 
     def __init__(self, name: Name, file: IO[bytes], max_bytes: int) -> None:
-        self._check: Check = check_for(name)
+        self._check: Check = check_for(name, max_bytes)
         self._file = file
         self._name = name
         self._max_bytes = max_bytes
@@ -114,6 +116,12 @@ class Store:
         self._put(name, record.encode())
         return name.hash
 
+    def put_log(self, log: StepLog, node_count: int) -> bytes:
+        """Store the logs of a step of a program with so many nodes; returns their root."""
+        name = Name(Kind.LOG, log.root(node_count), count=node_count)
+        self._put(name, log.encode())
+        return name.hash
+
     # ------------------------------------------------------------------ get
 
     def get_blob(self, sha256: bytes) -> bytes:
@@ -138,6 +146,11 @@ class Store:
     def get_record(self, record: bytes) -> Record:
         """The record. Errors as :meth:`get_blob`."""
         return Record.decode(self._read(Name(Kind.RECORD, record)))
+
+    def get_log(self, root: bytes, node_count: int) -> StepLog:
+        """The logs of a step. Errors as :meth:`get_blob`."""
+        data = self._read(Name(Kind.LOG, root, count=node_count))
+        return StepLog.decode(data, node_count, self.max_bytes)
 
     def has(self, name: Name) -> bool:
         """Whether it is here; its bytes were checked when it was written."""
@@ -181,6 +194,8 @@ class Store:
         digits = name.hash.hex()
         if name.kind is Kind.TREE:
             return self.root / name.kind / f"{name.tag:02x}" / digits[:2] / f"{digits}.{name.count}"
+        if name.kind is Kind.LOG:
+            return self.root / name.kind / digits[:2] / f"{digits}.{name.count}"
         return self.root / name.kind / digits[:2] / digits
 
     def _put(self, name: Name, *parts: bytes | memoryview) -> None:
@@ -225,7 +240,7 @@ class Store:
                 data = file.read(size)
         except FileNotFoundError:
             raise Unavailable(f"{name} is not in the store; fetch it from a server that has it") from None
-        check = check_for(name)
+        check = check_for(name, self.max_bytes)
         try:
             for start in range(0, len(data), _CHUNK):
                 check.update(data[start : start + _CHUNK])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..commit import Tag, digest
 from ..errors import InvalidProgram, UnknownVersion
+from ..rounding.mode import is_rounded
 from .plain import check_opset
 from .program import Program
 
@@ -34,13 +35,17 @@ class Terms:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, program: Program, steps: int, strides: Sequence[int]) -> Terms:
-        """The terms of training that program. Raises InvalidProgram for impossible steps or strides."""
+    def of(cls, program: Program, steps: int, strides: Sequence[int], mode: int = MODE_REPOPS_F32) -> Terms:
+        """The terms of training that program.
+
+        Raises InvalidProgram for impossible steps or strides, UnknownVersion for an arithmetic that is not implemented.
+        """
         check_steps(steps)
         check_strides(strides)
+        check_mode(mode)
         return cls(
             program.opset,
-            MODE_REPOPS_F32,
+            mode,
             len(program.nodes),
             len(program.slots),
             len(program.constants),
@@ -68,17 +73,22 @@ class Terms:
     def check(self, program: Program) -> None:
         """Raises unless these are the terms of that program: a party refuses a job whose roots differ."""
         check_opset(self.opset)
-        if self.mode != MODE_REPOPS_F32:
-            raise UnknownVersion(
-                f"arithmetic mode {self.mode}; this build implements {MODE_REPOPS_F32} (repops-f32)"
-            )
-        own = Terms.of(program, self.steps, self.strides)
+        own = Terms.of(program, self.steps, self.strides, self.mode)
         for name in self.__slots__:
             if getattr(self, name) != getattr(own, name):
                 raise InvalidProgram(
                     f"the job says {name} = {_show(getattr(self, name))}, "
                     f"its program file gives {_show(getattr(own, name))}; refuse the job"
                 )
+
+
+def check_mode(mode: int) -> None:
+    """repops-f32, or a form of rounded-f64 (referee_py/rounding/mode.py)."""
+    if mode != MODE_REPOPS_F32 and not is_rounded(mode):
+        raise UnknownVersion(
+            f"arithmetic mode {mode}; this build implements {MODE_REPOPS_F32} (repops-f32) "
+            "and 0x80 to 0x9e (rounded-f64)"
+        )
 
 
 def check_steps(steps: int) -> None:

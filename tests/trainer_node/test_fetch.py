@@ -17,6 +17,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
+from referee_py.rounding.packing import SPARSE
+from referee_py.rounding.step_log import StepLog
 from trainer_node.artifacts import Kind, Name
 from trainer_node.errors import ConfigError, Corrupt
 from trainer_node.fetch import Fetcher, check_uri
@@ -107,7 +109,20 @@ def test_every_kind_travels(served: Store, server: ArtifactServer, mine: Store, 
     assert (fetcher.tensor(served.put_tensor(tensor), uris) == tensor).all()
     assert fetcher.tree(Tag.STEP_TREE, served.put_tree(tree), 5, uris).leaves == tree.leaves
     assert fetcher.record(served.put_record(record), uris) == record
+    log = StepLog.of(SPARSE, {3: (10, b"abc")})
+    assert fetcher.log(served.put_log(log, 5), 5, uris) == log
     assert mine.has(Name(Kind.BLOB, WANTED))
+
+
+def test_a_step_log_that_unpacks_to_more_than_allowed_is_not_kept(
+    served: Store, server: ArtifactServer, mine: Store, fetcher: Fetcher
+) -> None:
+    log = StepLog.of(SPARSE, {3: (10, bytes(100_000))})
+    root = served.put_log(log, 5)
+    with pytest.raises(Corrupt, match="99999"):
+        fetcher.log(root, 5, [server.uri], max_bytes=99_999)
+    assert not mine.has(Name(Kind.LOG, root, count=5))
+    assert fetcher.log(root, 5, [server.uri], max_bytes=100_050) == log
 
 
 def test_what_is_in_the_store_is_not_asked_for(mine: Store, fetcher: Fetcher) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
+from referee_py.rounding.packing import DENSE, SPARSE, compress
+from referee_py.rounding.step_log import NodeLog, StepLog
 from trainer_node.artifacts import Fold, Kind, Name, check_for, encode_tensor_header, parse_hash, parse_tag
 from trainer_node.errors import Corrupt
 from trainer_node.store import Store
@@ -28,8 +30,11 @@ def files(store: Store) -> list[Path]:
     return [path for path in store.root.rglob("*") if path.is_file()]
 
 
+LIMIT = 1 << 20
+
+
 def accept(name: Name, data: bytes, chunk: int = 100) -> None:
-    check = check_for(name)
+    check = check_for(name, LIMIT)
     for start in range(0, len(data), chunk):
         check.update(data[start : start + chunk])
     check.finish()
@@ -186,6 +191,47 @@ def test_inner_nodes_do_not_pass_for_leaves() -> None:
         accept(Name(Kind.TREE, tree.root, Tag.STEP_TREE, 4), inner)
 
 
+STEP_LOG = StepLog(
+    {
+        2: NodeLog(SPARSE, 5000, bytes(range(250)) * 9),
+        3: NodeLog(SPARSE, 7, b""),
+        6: NodeLog(DENSE, 20, b"abcd"),
+    }
+)
+OTHER_LOG = StepLog({**STEP_LOG.nodes, 6: NodeLog(SPARSE, 20, b"abcd")})
+NOT_THE_LOG = {
+    "truncated": STEP_LOG.encode()[:-1],
+    "empty": b"",
+    "extra": STEP_LOG.encode() + b"x",
+    "another form": OTHER_LOG.encode(),
+    "a node less": StepLog({2: STEP_LOG.nodes[2], 3: STEP_LOG.nodes[3]}).encode(),
+    "no frame": b"nothing that was ever compressed",
+    "too much": compress(bytes(LIMIT + 1)),
+}
+
+
+def test_a_step_log_comes_back_as_it_was(store: Store) -> None:
+    for log in (STEP_LOG, StepLog.empty()):
+        root = store.put_log(log, 9)
+        assert root == log.root(9)
+        assert store.get_log(root, 9) == log
+    assert not store.has(Name(Kind.LOG, STEP_LOG.root(9), count=8))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
+def test_a_step_log_is_checked_as_it_comes(chunk: int) -> None:
+    accept(Name(Kind.LOG, STEP_LOG.root(9), count=9), STEP_LOG.encode(), chunk)
+    accept(Name(Kind.LOG, StepLog.empty().root(9), count=9), StepLog.empty().encode(), chunk)
+
+
+@pytest.mark.parametrize("case", NOT_THE_LOG)
+def test_check_refuses_every_other_step_log(case: str) -> None:
+    with pytest.raises(Corrupt):
+        accept(Name(Kind.LOG, STEP_LOG.root(9), count=9), NOT_THE_LOG[case])
+    with pytest.raises(Corrupt):
+        accept(Name(Kind.LOG, STEP_LOG.root(9), count=10), STEP_LOG.encode())
+
+
 @pytest.mark.parametrize(
     "text", ["", "ab", "g" * 64, "A" * 64, "../" + "0" * 61, "0" * 65, "0" * 63 + "\n", "0" * 64 + "\n"]
 )
@@ -208,6 +254,9 @@ def test_names_are_checked() -> None:
         lambda: Name(Kind.TREE, h(1), Tag.LEAF, 1),
         lambda: Name(Kind.TREE, h(1), Tag.RUN_TREE, -1),
         lambda: Name(Kind.TREE, h(1), Tag.RUN_TREE, 1 << 60),
+        lambda: Name(Kind.LOG, h(1)),
+        lambda: Name(Kind.LOG, h(1), Tag.LOG_TREE, 1),
+        lambda: Name(Kind.LOG, h(1), count=1 << 60),
     ):
         with pytest.raises(InvalidInput):
             bad()

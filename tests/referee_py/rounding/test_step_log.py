@@ -41,17 +41,20 @@ def test_what_was_written_is_read(log: StepLog) -> None:
 
 @given(step_logs, st.lists(st.integers(1, 30), min_size=1, max_size=40))
 def test_it_may_arrive_in_any_pieces(log: StepLog, cuts: list[int]) -> None:
-    data, found, at = log.encode(), [], 0
+    data, at = log.encode(), 0
+    heads: list[tuple[int, ...]] = []
+    bodies: list[bytes] = []
 
     class Sink:
-        def begin(self, *entry: int) -> None:
-            found.append([entry, b""])
+        def begin(self, node: int, form: int, elements: int, length: int) -> None:
+            heads.append((node, form, elements, length))
+            bodies.append(b"")
 
         def data(self, piece: bytes) -> None:
-            found[-1][1] += piece
+            bodies[-1] += piece
 
         def end(self) -> None:
-            assert len(found[-1][1]) == found[-1][0][3]
+            assert len(bodies[-1]) == heads[-1][3]
 
     reader = Reader(NODES, ENOUGH, Sink())
     for size in cuts:
@@ -59,11 +62,8 @@ def test_it_may_arrive_in_any_pieces(log: StepLog, cuts: list[int]) -> None:
         at += size
     reader.update(data[at:])
     reader.finish()
-    expected = [
-        [(node, log_.form, log_.elements, len(log_.canonical)), log_.canonical]
-        for node, log_ in log.nodes.items()
-    ]
-    assert found == expected
+    assert heads == [(node, at.form, at.elements, len(at.canonical)) for node, at in log.nodes.items()]
+    assert bodies == [at.canonical for at in log.nodes.values()]
 
 
 @given(step_logs)
