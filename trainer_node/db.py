@@ -4,6 +4,7 @@
     attempts        each signed version of a transaction: the first, and its replacements with higher fees
     jobs            jobs we have seen, and what we decided about them
     checkpoints     per job and step: the checkpoint and the state's tensor hashes (the tensors are in the store)
+    logs            per job and step: the root of the rounding logs that we wrote (they are in the store)
     progress        small facts by name, as JSON
 
 NOTE: nothing here is trusted over the chain. Losing the file costs work, never money: the outbox is settled against
@@ -116,6 +117,13 @@ class Checkpoint(Base):
     state: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+class WrittenLog(Base):
+    __tablename__ = "logs"
+    job: Mapped[int] = mapped_column(Uint, primary_key=True)
+    step: Mapped[int] = mapped_column(Uint, primary_key=True)
+    root: Mapped[bytes] = mapped_column(LargeBinary(32))
+
+
 class Progress(Base):
     __tablename__ = "progress"
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -187,6 +195,25 @@ class Database:
             rows = session.scalars(select(Checkpoint).where(Checkpoint.job == job))
             known = {row.step: row.checkpoint for row in rows if row.checkpoint is not None}
         return dict(sorted(known.items()))
+
+    # ------------------------------------------------------------------ rounding logs
+
+    def put_log(self, job: int, step: int, root: bytes) -> None:
+        """Remember what we have written for a step."""
+        with self.session() as session:
+            session.merge(WrittenLog(job=job, step=step, root=root))
+
+    def get_log(self, job: int, step: int) -> bytes | None:
+        """The root of a step's logs, or None."""
+        with self.session() as session:
+            row = session.get(WrittenLog, (job, step))
+            return row.root if row else None
+
+    def logs(self, job: int) -> dict[int, bytes]:
+        """The roots of a job's step logs by step, ascending."""
+        with self.session() as session:
+            rows = session.scalars(select(WrittenLog).where(WrittenLog.job == job))
+            return dict(sorted((row.step, row.root) for row in rows))
 
     # ------------------------------------------------------------------ progress
 

@@ -5,21 +5,23 @@
     step_tree  one step again, every node committed
     publish    the tensors that the disputed operator takes, for whoever judges it
 
-Everything that is committed goes to the store, where the artifact server offers it.
+In mode rounded-f64 the run goes by a book of rounding logs: its own, which it writes, or the trainer's, which it
+follows. Everything that is committed goes to the store, where the artifact server offers it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from referee_py.commit import Record, Tree
+from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
 
 from .faults import HONEST, Lie, Target, executor_of
+from .logbook import RunBook
 from .package import Package
 from .store import Store
 
@@ -51,7 +53,7 @@ class Checkpoints(Protocol):
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run."""
+    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``book`` is the one that ``backend`` goes by."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Replay:
         store: Store,
         checkpoints: Checkpoints,
         *,
+        book: RunBook | None = None,
         lie: Lie = HONEST,
     ) -> None:
         terms, program = package.terms, package.program
@@ -77,6 +80,7 @@ class Replay:
         )
         self._store = store
         self._checkpoints = checkpoints
+        self._book = book
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
         self._published: set[tuple[int, int]] = set()
@@ -89,7 +93,8 @@ class Replay:
         """The claim. ``on_step`` is told each finished step; ``stop`` is asked after it.
 
         Raises Interrupted when asked to stop. INVARIANT: a checkpoint is remembered after its tensors are on disk, so
-        whenever the process dies, the run goes on from the last remembered one to the identical root.
+        whenever the process dies, the run goes on from the last remembered one to the identical root. The logs of the
+        steps before it are on disk too; those of later ones are followed where they are, and written where not.
         """
 
         def after(state: State, trace: StepTrace | None) -> None:
@@ -112,7 +117,7 @@ class Replay:
             on_step=after,
         )
         self._keep(0, 0, self.terms.steps, interval.tree)
-        return interval.claim()
+        return replace(interval.claim(), logs=self._publish_logs())
 
     # ------------------------------------------------------------------ what the dispute asks for (OwnRun)
 
@@ -189,6 +194,15 @@ class Replay:
         self._store.put_tree(trace.tree)
         for node in {source.node for source in self.program.slots}:
             self._store.put_record(trace.records[node])
+
+    def _publish_logs(self) -> bytes:
+        """Offer the logs of all steps, and give what they commit to; zero in a mode without them."""
+        if self._book is None:
+            return NO_LOG
+        for step in self._book.missing():  # NOTE: what the disk has lost is written again
+            self._run.advance(self._state(step - 1), step)
+        self._store.put_tree(self._book.tree)
+        return self._book.tree.root
 
     def _resume(self) -> tuple[list[Checkpoint], State]:
         """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from repops import cpu
 
-from ..commit import Tag, Tree
+from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
 from ..compiled import Cuda
 from ..errors import InvalidInput
@@ -30,11 +30,15 @@ OnStep = Callable[[State, StepTrace | None], None]
 
 @dataclass(frozen=True)
 class Claim:
-    """What a trainer posts: the run root, and `C_n` with the path that proves it is the last leaf."""
+    """What a trainer posts: the run root, and `C_n` with the path that proves it is the last leaf.
+
+    `logs` is what the run's rounding logs commit to; zero in a mode without them.
+    """
 
     root: bytes
     last: bytes
     path: tuple[bytes, ...]
+    logs: bytes = NO_LOG
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,186 @@
+"""The two books of rounding logs that a node keeps (referee_py/rounding/book.py).
+
+WrittenBook     the trainer's own: each step's log in the store, its root in the database
+FollowedBook    another's: fetched from whoever serves it, some steps ahead, checked against what he committed to
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Protocol
+
+from repops.opset import Dtype
+
+from referee_py.commit import Tag, Tree
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.program import Program
+from referee_py.rounding.book import LogBook, run_log_tree
+from referee_py.rounding.step_log import StepLog, content_limit
+
+from .artifacts import Kind, Name
+from .db import Database
+from .fetch import Fetcher
+from .store import Store
+
+WINDOW = 16
+"""Steps whose logs are fetched together, and how far ahead."""
+
+
+class RunBook(LogBook, Protocol):
+    """The book of a whole run: what the run commits to, and where it is served from."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree over the roots of all step logs. Raises Unavailable while some are not known."""
+        ...
+
+    def missing(self) -> Sequence[int]:
+        """The steps whose logs this party has written and its store has lost."""
+        ...
+
+
+class WrittenBook:
+    """The logs that this node writes. ``key`` names the run in the database.
+
+    INVARIANT: a step's log is on disk before `put` returns, so before any checkpoint after that step is remembered, and
+    it never changes: a step that is executed again follows it.
+    """
+
+    def __init__(self, database: Database, key: int, store: Store, node_count: int, steps: int) -> None:
+        self._database = database
+        self._key = key
+        self._store = store
+        self._node_count = node_count
+        self._steps = steps
+
+    def get(self, step: int) -> StepLog | None:
+        """None too for a log that the disk has lost: it is written again, and `put` sees to it that it is the same."""
+        root = self._database.get_log(self._key, step)
+        if root is None:
+            return None
+        with contextlib.suppress(Unavailable):
+            return self._store.get_log(root, self._node_count)
+        return None
+
+    def put(self, step: int, log: StepLog) -> None:
+        """Raises HashMismatch if the disk has lost what was written before, and this is not the same."""
+        root, before = log.root(self._node_count), self._database.get_log(self._key, step)
+        if before not in (None, root):
+            raise HashMismatch(
+                f"the rounding log of step {step} is lost, and writing it again gives {root.hex()}, "
+                f"not {before.hex()}; restore the artifacts, or give the job up"
+            )
+        self._store.put_log(log, self._node_count)
+        self._database.put_log(self._key, step, root)
+
+    @property
+    def tree(self) -> Tree:
+        roots = self._database.logs(self._key)
+        if list(roots) != list(range(1, self._steps + 1)):
+            raise Unavailable(f"the logs of {len(roots)} of {self._steps} steps are written")
+        return run_log_tree(list(roots.values()))
+
+    def missing(self) -> list[int]:
+        names = {
+            step: Name(Kind.LOG, root, count=self._node_count)
+            for step, root in self._database.logs(self._key).items()
+        }
+        return [step for step, name in names.items() if not self._store.has(name)]
+
+
+class FollowedBook:
+    """The logs that another party has committed to with ``logs``, fetched from ``uris`` as they are needed.
+
+    SAFETY: they are a stranger's. One step's may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
+    every byte is checked against ``logs``. What nobody serves is Unavailable, never empty.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        uris: Sequence[str],
+        logs: bytes,
+        steps: int,
+        node_count: int,
+        *,
+        step_bytes: int,
+        run_bytes: int,
+    ) -> None:
+        self._fetcher = fetcher
+        self._uris = uris
+        self._logs = logs
+        self._steps = steps
+        self._node_count = node_count
+        self._step_bytes = step_bytes
+        self._run_bytes = run_bytes
+        self._used: dict[bytes, int] = {}  # bytes on disk by root
+        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="logs")
+        self._windows: dict[int, Future[None]] = {}
+
+    @cached_property
+    def tree(self) -> Tree:
+        return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris)
+
+    def get(self, step: int) -> StepLog:
+        """Raises Unavailable if nobody serves it, InvalidInput if the run's logs are more than we have room for."""
+        window = (step - 1) // WINDOW
+        arrived = self._window(window)
+        failure = arrived.exception()
+        root = self.tree.leaves[step - 1]
+        if failure is not None and not self._fetcher.store.has(self._name(root)):
+            del self._windows[window]  # asked for again next time
+            raise failure
+        for old in [known for known in self._windows if not window <= known <= window + 1]:
+            del self._windows[old]
+        if (window + 1) * WINDOW < self._steps:
+            self._window(window + 1)
+        return self._fetcher.store.get_log(root, self._node_count)
+
+    def put(self, step: int, log: StepLog) -> None:  # noqa: ARG002
+        raise InvalidInput(f"step {step} follows the log of another party; there is none to write")
+
+    def missing(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        self._ahead.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------------ inside
+
+    def _window(self, window: int) -> Future[None]:
+        if window not in self._windows:
+            self._windows[window] = self._ahead.submit(self._fetch, window)
+        return self._windows[window]
+
+    def _fetch(self, window: int) -> None:
+        roots = self.tree.leaves[window * WINDOW : (window + 1) * WINDOW]
+        left = self._run_bytes - sum(self._used.values())
+        if left <= 0:
+            raise InvalidInput(
+                f"the rounding logs of {window * WINDOW} steps take {self._run_bytes} bytes or more, limits.log_bytes; "
+                "raise it, or leave the job to others"
+            )
+        names = [self._name(root) for root in roots]
+        try:
+            self._fetcher.fetch_all(names, self._uris, max_bytes=min(self._step_bytes, left))
+        finally:
+            for root, name in zip(roots, names, strict=True):
+                path = self._fetcher.store.find(name)
+                if path is not None:
+                    self._used[root] = path.stat().st_size
+
+    def _name(self, root: bytes) -> Name:
+        return Name(Kind.LOG, root, count=self._node_count)
+
+
+def step_limit(program: Program, max_memory: int) -> int:
+    """What the logs of one step of this program may unpack to, in the memory that there is."""
+    nodes = (
+        sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)
+        for structure in program.nodes
+    )
+    return min(content_limit(nodes), max_memory)
