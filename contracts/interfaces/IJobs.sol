@@ -236,22 +236,25 @@ interface IJobs {
     /// @notice Number of jobs; they are numbered from 1.
     function jobCount() external view returns (uint256);
 
-    function getJob(uint256 jobId) external view returns (Job memory);
+    /// @notice All of a job: its phase, the slot holders (at most 16), the claims and the groups (at most 64 each), both
+    /// by number. No job has the phase None.
+    /// @dev NOTE: one call, because two calls to a node that follows the chain may see two states.
+    function viewOf(uint256 jobId)
+        external
+        view
+        returns (
+            JobPhase phase,
+            Job memory job,
+            Trainer[] memory trainers,
+            StakedClaim[] memory claims,
+            Group[] memory groups
+        );
 
     function phaseOf(uint256 jobId) external view returns (JobPhase);
 
     function programOf(uint256 jobId) external view returns (Program memory);
 
     function isVerifier(uint256 jobId, address account) external view returns (bool);
-
-    /// @notice The slot holders, at most 16.
-    function trainersOf(uint256 jobId) external view returns (Trainer[] memory);
-
-    /// @notice The claims, at most 64, by claim number.
-    function claimsOf(uint256 jobId) external view returns (StakedClaim[] memory);
-
-    /// @notice The groups, at most 64, by group number.
-    function groupsOf(uint256 jobId) external view returns (Group[] memory);
 
     /// @notice The two groups of a match that is open.
     function pairOf(uint256 jobId, uint256 matchId)

@@ -104,10 +104,6 @@ abstract contract Board is Escrow {
 
     // ------------------------------------------------------------------ views
 
-    function getJob(uint256 jobId) external view returns (Job memory) {
-        return _jobs[jobId];
-    }
-
     function programOf(uint256 jobId) external view returns (Program memory) {
         return _jobs[jobId].terms.program;
     }

@@ -203,16 +203,18 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ views
 
-    function trainersOf(uint256 jobId) external view returns (Trainer[] memory) {
-        return _trainers[jobId];
-    }
-
-    function claimsOf(uint256 jobId) external view returns (StakedClaim[] memory) {
-        return _claims[jobId];
-    }
-
-    function groupsOf(uint256 jobId) external view returns (Group[] memory) {
-        return _groups[jobId];
+    function viewOf(uint256 jobId)
+        external
+        view
+        returns (
+            JobPhase phase,
+            Job memory job,
+            Trainer[] memory trainers,
+            StakedClaim[] memory claims,
+            Group[] memory groups
+        )
+    {
+        return (phaseOf(jobId), _jobs[jobId], _trainers[jobId], _claims[jobId], _groups[jobId]);
     }
 
     function pairOf(uint256 jobId, uint256 matchId)

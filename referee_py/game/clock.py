@@ -26,6 +26,11 @@ def deadline(state: MatchState, side: int) -> int:
     return state.tick + state.clock[side]
 
 
+def first_deadline(state: MatchState) -> int:
+    """The last instant at which nobody is late; zero if nobody owes a move."""
+    return min((deadline(state, side) for side in sides(owing(state))), default=0)
+
+
 def late(state: MatchState, now: int) -> int:
     """The late sides as a bit mask: of those who owe, the one with the earliest deadline (both, if equal).
 
@@ -35,7 +40,7 @@ def late(state: MatchState, now: int) -> int:
     owe = owing(state)
     if not owe:
         return NOBODY
-    first = min(deadline(state, side) for side in sides(owe))
+    first = first_deadline(state)
     if now <= first:
         return NOBODY
     return sum(1 << side for side in sides(owe) if deadline(state, side) == first)

@@ -14,9 +14,7 @@ contract UnchangedJobsTest is Market {
 
     /// @dev All of a job, of the money of those who take part, and of the contract itself.
     function _state() private returns (bytes32) {
-        bytes memory job = _job == 0
-            ? bytes("")
-            : abi.encode(jobs.getJob(_job), jobs.trainersOf(_job), jobs.claimsOf(_job), jobs.groupsOf(_job));
+        (, bytes memory job) = address(jobs).staticcall(abi.encodeCall(jobs.viewOf, (_job)));
         return keccak256(
             abi.encode(
                 job,

@@ -131,18 +131,16 @@ class Snapshot:
 
     def job(self, job_id: int) -> Job:
         """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
-        jobs = self._contracts.jobs
-        phase = self._view(jobs, "phaseOf", job_id)
-        if phase == 0:
-            raise InvalidInput(
-                f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
-            )
-        raw = self._view(jobs, "getJob", job_id)
-        trainers, claims, groups = (
-            self._view(jobs, name, job_id) for name in ("trainersOf", "claimsOf", "groupsOf")
-        )
+        # INVARIANT: one call for all that must fit together. Two calls at one block number may still see two states:
+        # a block may be replaced between them, and anvil answers from whatever it has just mined.
+        raw = self._view(self._contracts.jobs, "viewOf", job_id)
         with guarded(f"job {job_id}"):
-            return job_view(job_id, phase, raw, trainers, claims, groups)
+            phase, job, trainers, claims, groups = raw
+            if phase != 0:
+                return job_view(job_id, phase, job, trainers, claims, groups)
+        raise InvalidInput(
+            f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
+        )
 
     def credit(self, address: str) -> int:
         """Wei that the address can withdraw."""
@@ -156,11 +154,11 @@ class Snapshot:
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
-        deadline = int(self._view(self._contracts.referee, "deadline", match_id))
+        # NOTE: votes are read from events, apart from the match: who misses its own votes once more and is refused.
         votes = self._votes(match_id) if raw.phase >= 4 else ()
         with guarded(f"match {match_id}"):
             referee, chain_id = self._client.deployment.referee, self._client.deployment.chain_id
-            return match_view(match_id, raw, job, deadline, votes, chain_id, referee)
+            return match_view(match_id, raw, job, votes, chain_id, referee)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Every match that a job ever had, in order of opening."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from referee_py.game import clock
 from referee_py.game.book import MAX_CLAIMS, JobPhase
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
 from referee_py.program import Terms
@@ -134,8 +135,16 @@ class MatchInfo:
     jobs: str
     state: MatchState
     terms: MatchTerms
-    deadline: int
-    """Walk, Refine, Open: the last second in which a move is in time. Verdict: the first in which ``expire`` works."""
+
+    @property
+    def deadline(self) -> int:
+        """Walk, Refine, Open: the last second in which a move is in time. Verdict: the first in which ``expire`` works.
+
+        Zero once the match is done.
+        """
+        if self.state.phase is Phase.VERDICT:
+            return self.state.tick + self.terms.verdict_period
+        return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
         """Which side's spokesman the address is."""
@@ -166,7 +175,7 @@ def program_terms(raw: Any) -> Terms:
 
 
 def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, groups: Any) -> Job:
-    """A Job from `getJob`, `phaseOf`, `trainersOf`, `claimsOf` and `groupsOf`. Raises RpcCorrupt."""
+    """A Job from what `viewOf` gives. Raises RpcCorrupt."""
     terms = raw.terms
     if (
         len(trainers) > MAX_SLOTS
@@ -220,12 +229,11 @@ def match_view(
     match_id: int,
     raw: Any,
     job: Job,
-    deadline: int,
     votes: tuple[tuple[str, bytes], ...],
     chain_id: int,
     referee: str,
 ) -> MatchInfo:
-    """A MatchInfo from `getMatch`, `deadline` and the votes. Raises RpcCorrupt."""
+    """A MatchInfo from `getMatch` and the votes. Raises RpcCorrupt."""
     if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
         raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
     state = MatchState(
@@ -256,4 +264,4 @@ def match_view(
         chain_id=chain_id,
         referee=referee,
     )
-    return MatchInfo(match_id, job.id, raw.jobs, state, terms, deadline)
+    return MatchInfo(match_id, job.id, raw.jobs, state, terms)

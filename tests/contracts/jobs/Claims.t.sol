@@ -4,6 +4,8 @@ pragma solidity ^0.8.34;
 import {Market} from "../support/Market.sol";
 import {Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {
     Claim,
@@ -18,6 +20,8 @@ import {
 
 /// @notice From posting to the last claim.
 contract ClaimsTest is Market {
+    using Views for Jobs;
+
     using Trees for Tree;
     using Runs for Run;
 
@@ -85,7 +89,7 @@ contract ClaimsTest is Market {
         inPhase(job, JobPhase.Training);
         commit(job, person(2), 7);
         inPhase(job, JobPhase.Reveal);
-        Job memory j = jobs.getJob(job);
+        Job memory j = jobs.jobOf(job);
         eq(j.commitEnd, block.timestamp, "commitEnd");
         eq(j.revealEnd, block.timestamp + PERIOD, "revealEnd follows");
         eq(j.challengeEnd, block.timestamp + 2 * PERIOD, "challengeEnd follows");
@@ -96,7 +100,7 @@ contract ClaimsTest is Market {
     function test_theLastRevealEndsThePhase() public {
         uint256 job = claimed(7, 7);
         inPhase(job, JobPhase.Challenge);
-        Job memory j = jobs.getJob(job);
+        Job memory j = jobs.jobOf(job);
         eq(j.revealEnd, block.timestamp, "revealEnd");
         eq(j.challengeEnd, block.timestamp + PERIOD, "challengeEnd follows");
         StakedClaim[] memory claims = jobs.claimsOf(job);
@@ -200,11 +204,11 @@ contract ClaimsTest is Market {
         }
         challengeRefused(job, person(65), 7000, STAKE, IJobs.TooManyClaims.selector);
         winByDefault(job, 7);
-        while (jobs.getJob(job).openMatches > 0) _endSomeMatch(job);
+        while (jobs.jobOf(job).openMatches > 0) _endSomeMatch(job);
         pass(PERIOD);
         jobs.finalize(job);
         inPhase(job, JobPhase.Void);
-        eq(jobs.getJob(job).acceptedRoot, 0, "nothing is accepted");
+        eq(jobs.jobOf(job).acceptedRoot, 0, "nothing is accepted");
         credited(CLIENT, REWARD, "the client");
     }
 

@@ -2,11 +2,15 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
 import {Group, IJobs, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {IReferee, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Who meets whom, who goes on, and what is left.
 contract PairingTest is Market {
+    using Views for Jobs;
+
     address[] private nobody;
 
     function test_twoRootsMeetAndTheWaitingOneIsSide0() public {
@@ -17,8 +21,8 @@ contract PairingTest is Market {
         eq(referee.getMatch(id).players[1], person(2), "player 1");
         (bool open, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
         yes(open && group0 == 0 && group1 == 1, "pair");
-        eq(jobs.getJob(job).openMatches, 1, "open matches");
-        eq(jobs.getJob(job).waiting, 0, "nobody waits");
+        eq(jobs.jobOf(job).openMatches, 1, "open matches");
+        eq(jobs.jobOf(job).waiting, 0, "nobody waits");
     }
 
     function test_aWinnerGoesOnUntilOneIsLeft() public {
@@ -29,10 +33,10 @@ contract PairingTest is Market {
         uint256 id = matchOf(job, 7);
         callVerifiers(id, 7, 1);
         decide(id, 7);
-        eq(jobs.getJob(job).waiting, 3, "7 waits again");
+        eq(jobs.jobOf(job).waiting, 3, "7 waits again");
         pass(2 * PERIOD);
         jobs.finalize(job);
-        Job memory j = jobs.getJob(job);
+        Job memory j = jobs.jobOf(job);
         eq(j.acceptedRoot, root(7), "accepted root");
         eq(j.acceptedLast, root(7), "accepted last checkpoint");
         inPhase(job, JobPhase.Accepted);
@@ -43,9 +47,9 @@ contract PairingTest is Market {
         for (uint160 n = 2; n <= 12; ++n) {
             challenge(job, person(n), 100 + n);
         }
-        eq(jobs.getJob(job).openMatches, 6, "six matches at once");
+        eq(jobs.jobOf(job).openMatches, 6, "six matches at once");
         uint256 guard;
-        while (jobs.getJob(job).openMatches > 0) {
+        while (jobs.jobOf(job).openMatches > 0) {
             // The honest party plays; every other match ends by silence.
             uint256 id = matchOf(job, 7);
             if (id != 0) {
@@ -62,7 +66,7 @@ contract PairingTest is Market {
         }
         pass(PERIOD);
         jobs.finalize(job);
-        eq(jobs.getJob(job).acceptedRoot, root(7), "the honest root is left");
+        eq(jobs.jobOf(job).acceptedRoot, root(7), "the honest root is left");
     }
 
     function test_aGroupFallsToItsNextMember() public {
@@ -75,7 +79,7 @@ contract PairingTest is Market {
         winByDefault(job, 7);
         pass(PERIOD);
         jobs.finalize(job);
-        eq(jobs.getJob(job).acceptedRoot, root(7), "accepted root");
+        eq(jobs.jobOf(job).acceptedRoot, root(7), "accepted root");
         credited(person(2), STAKE + STAKE / 2 + REWARD, "stake, prize and reward");
         credited(person(1), 0, "the silent one");
     }
@@ -99,7 +103,7 @@ contract PairingTest is Market {
         challenge(job, person(2), 8);
         winByDefault(job, 8);
         inPhase(job, JobPhase.Challenge); // again, for a whole period
-        eq(jobs.getJob(job).challengeEnd, block.timestamp + PERIOD, "challengeEnd");
+        eq(jobs.jobOf(job).challengeEnd, block.timestamp + PERIOD, "challengeEnd");
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(job);
 
@@ -110,7 +114,7 @@ contract PairingTest is Market {
         decide(id, 7);
         pass(PERIOD);
         jobs.finalize(job);
-        eq(jobs.getJob(job).acceptedRoot, root(7), "the right root is accepted");
+        eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root is accepted");
     }
 
     function test_finalizeWaitsForTheMatches() public {
@@ -191,7 +195,7 @@ contract PairingTest is Market {
         pass(PERIOD);
         referee.expire(matchOf(job, 1));
         referee.expire(other);
-        eq(jobs.getJob(job).openMatches, 0, "all have ended");
+        eq(jobs.jobOf(job).openMatches, 0, "all have ended");
         eq(address(jobs).balance, REWARD + 4 * STAKE, "balance");
         credited(person(3), STAKE, "paid once");
     }

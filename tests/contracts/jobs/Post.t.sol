@@ -2,15 +2,19 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
 import {Programs} from "contracts/commit/Programs.sol";
 import {IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @notice A job that is out of bounds cannot be posted.
 contract PostTest is Market {
+    using Views for Jobs;
+
     function test_aPostedJobCanBeReadBackWhole() public {
         Terms memory t = terms(2);
         uint256 id = post(t);
-        Job memory job = jobs.getJob(id);
+        Job memory job = jobs.jobOf(id);
         eq(keccak256(abi.encode(job.terms)), keccak256(abi.encode(t)), "terms");
         eq(keccak256(abi.encode(jobs.programOf(id))), keccak256(abi.encode(t.program)), "program");
         eq(job.client, CLIENT, "client");

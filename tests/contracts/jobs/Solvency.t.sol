@@ -2,12 +2,15 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
+import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Match} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Plays jobs at random: everybody does anything at any time, whether it is allowed or not.
 contract Handler is Market {
+    using Views for Jobs;
+
     uint160 private constant PEOPLE = 12;
     uint256 private constant OUTPUTS = 3;
 
@@ -75,7 +78,7 @@ contract Handler is Market {
             uint256 output = bound(seed >> (8 * i + 72), 1, OUTPUTS);
             if (!isClaimed(job, output)) challenge(job, person(5 + i), output);
         }
-        while (jobs.getJob(job).openMatches > 0) {
+        while (jobs.jobOf(job).openMatches > 0) {
             seed = uint256(keccak256(abi.encode(seed)));
             _end(seed, job);
         }
@@ -146,6 +149,8 @@ contract Handler is Market {
 
 /// @notice At all times: balance = credits + stakes at risk + rewards in escrow.
 contract SolvencyTest is Market {
+    using Views for Jobs;
+
     Handler private handler = new Handler();
     address[] private accounts = handler.accounts();
 
@@ -169,7 +174,7 @@ contract SolvencyTest is Market {
     function invariant_groupsAndMatchesAgree() public view {
         Jobs market = handler.market();
         for (uint256 id = 1; id <= market.jobCount(); ++id) {
-            Job memory job = market.getJob(id);
+            Job memory job = market.jobOf(id);
             Group[] memory groups = market.groupsOf(id);
             StakedClaim[] memory claims = market.claimsOf(id);
             uint256 playing;
@@ -193,7 +198,7 @@ contract SolvencyTest is Market {
     }
 
     function _inEscrow(Jobs market, uint256 id) private view returns (uint256 sum) {
-        Job memory job = market.getJob(id);
+        Job memory job = market.jobOf(id);
         if (job.ended != JobPhase.None) return 0;
         sum = job.reward;
         StakedClaim[] memory claims = market.claimsOf(id);

@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
 import {Runs} from "./Runs.sol";
+import {Views} from "./Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
@@ -14,6 +15,8 @@ import {Exhibit, Record} from "contracts/interfaces/IReferee.sol";
 ///
 /// A claim is named by its output: `claim(7)` claims that the output is 7. Matches begin at the open record.
 abstract contract Market is Base {
+    using Views for Jobs;
+
     uint256 internal constant STAKE = 1 ether;
     uint256 internal constant REWARD = 10 ether;
     uint32 internal constant PERIOD = 1000;

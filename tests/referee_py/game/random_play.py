@@ -120,9 +120,9 @@ class Cohort:
     def _rename(self, new: Sequence[int]) -> None:
         """The chain's ids for the matches that Python has just opened."""
         jobs = [self.book.matches[k].job_id for k in new]
-        answers = self.chain.read(self.chain.jobs, [("groupsOf", (job_id,)) for job_id in jobs])
+        answers = self.chain.read(self.chain.jobs, [("viewOf", (job_id,)) for job_id in jobs])
         for number, answer in zip(new, answers, strict=True):
-            groups = self.chain.jobs.decode("groupsOf", answer)
+            *_, groups = self.chain.jobs.decode("viewOf", answer)
             first, second = self.book.matches[number].groups
             assert groups[first][2] == groups[second][2] != 0, "Python opened a match, the chain did not"
             self.book.rename(number, groups[first][2])
@@ -137,11 +137,12 @@ class Cohort:
         answers = self.chain.read(self.chain.referee, [("getMatch", args) for args in ids])
         for match, answer in zip(matches, answers, strict=True):
             assert words(answer) == self._match_words(match), match
-        for view, expect in (("getJob", job_words), ("groupsOf", group_rows), ("claimsOf", claim_rows)):
-            answers = self.chain.read(self.chain.jobs, [(view, (game.job_id,)) for game in jobs])
-            for game, answer in zip(jobs, answers, strict=True):
-                have = words(answer)[2:15] if view == "getJob" else self.chain.jobs.decode(view, answer)
-                assert have == expect(game.job), (view, game.job)
+        answers = self.chain.read(self.chain.jobs, [("viewOf", (game.job_id,)) for game in jobs])
+        for game, answer in zip(jobs, answers, strict=True):
+            phase, raw, trainers, claims, groups = self.chain.jobs.decode("viewOf", answer)
+            assert phase == game.job.phase(self.chain.now), game.job
+            assert raw[1:] == job_fields(game.job), game.job
+            assert (trainers, claims, groups) == rows(game.job), game.job
 
     def _touches_job(self, action: Action) -> bool:
         done = action.match is not None and action.match.state.phase is Phase.DONE
@@ -173,23 +174,22 @@ class Cohort:
         assert self._balance() - self.held == sum(self.book.credits.values()) + self.book.at_risk()
 
 
-def job_words(job: Job) -> list[int]:
+def job_fields(job: Job) -> tuple[object, ...]:
     """`Job` of the contract from `client` on."""
     accepted = job.groups[job.accepted] if job.accepted is not None else None
-    hashes = (accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))
     committed = sum(t.commitment != bytes(32) for t in job.trainers)
-    numbers = (job.reward, job.commit_end, job.reveal_end, job.challenge_end, job.ended, committed)
-    counts = (sum(t.revealed for t in job.trainers), job.open_matches)
-    waiting = 0 if job.waiting is None else job.waiting + 1
-    return [
-        *(int(job.client, 16), job.posted, *numbers, *counts, waiting),
-        *(int.from_bytes(h, "big") for h in hashes),
-    ]
+    return (
+        *(job.client.lower(), job.posted, job.reward, job.commit_end, job.reveal_end, job.challenge_end),
+        *(job.ended, committed, sum(t.revealed for t in job.trainers), job.open_matches),
+        0 if job.waiting is None else job.waiting + 1,
+        *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
+    )
 
 
-def group_rows(job: Job) -> tuple[object, ...]:
-    return tuple((g.root, g.last, g.match_id, g.spokesman, tuple(g.members)) for g in job.groups)
-
-
-def claim_rows(job: Job) -> tuple[object, ...]:
-    return tuple((c.owner.lower(), c.group, c.slot, c.lost, "http://party") for c in job.claims)
+def rows(job: Job) -> tuple[tuple[object, ...], ...]:
+    """The slot holders, claims and groups of the contract."""
+    return (
+        tuple((t.owner.lower(), t.revealed, t.commitment) for t in job.trainers),
+        tuple((c.owner.lower(), c.group, c.slot, c.lost, "http://party") for c in job.claims),
+        tuple((g.root, g.last, g.match_id, g.spokesman, tuple(g.members)) for g in job.groups),
+    )
