@@ -20,7 +20,7 @@ typedef struct {
     int64_t outer, rows, columns;
     int64_t scalar_outer, scalar_row, vector_outer, vector_column; // strides
     int64_t bits, capacity;
-    double widen;
+    double widen, zero;
     int64_t *found; // positions, times 2, plus 1 if wide
     int64_t *count;
     enum isa isa;
@@ -39,8 +39,9 @@ static inline double double_of_bits(uint64_t u) {
 
 // --------------------------------------------------------------------------------------------- one element
 
-// What decides everywhere: x rounded, and 0 if it is not reported, 1 if it is narrow, 2 if wide.
-static int one(double x, double r, int bits, double widen, float *out) {
+// What decides everywhere: x rounded, and 0 if it is not reported, 1 if it is narrow, 2 if wide. `zero` is
+// added to zeros: +0 takes their sign away, -0 leaves it.
+static int one(double x, double r, int bits, double widen, double zero, float *out) {
     if (isnan(x)) {
         const uint32_t nan = 0x7FC00000;
         memcpy(out, &nan, sizeof nan);
@@ -55,7 +56,7 @@ static int one(double x, double r, int bits, double widen, float *out) {
     double distance = size - top;
     if (size < ldexp(1, 128)) {
         const double near = rint(x / q) * q, error = fabs(x - near); // exact
-        if (size < top) *out = (float)(near + 0.0);                  // no -0
+        if (size < top) *out = (float)(near + zero);
         distance = 0.5 * q - error;
         // NOTE: just above a power of two the cells below are half as wide, and their last midpoint may be
         // nearest.
@@ -70,7 +71,7 @@ static int one(double x, double r, int bits, double widen, float *out) {
 // Rounds what is easy: zeros, and what is far from the ends of binary32's range. again[k] is not 0 if there
 // may be more to say about strip k.
 BODY run_body(const double *x, double scalar, const double *vector, int64_t step, int64_t n, int bits,
-              double widen, float *out, uint64_t *again) {
+              double widen, double zero, float *out, uint64_t *again) {
     const int dropped = 61 - bits;
     const uint64_t mask = ((uint64_t)1 << dropped) - 1, half = (uint64_t)1 << (dropped - 1);
     const uint64_t least = (uint64_t)(1023 - 126) << 52, most = (uint64_t)(1023 + 126) << 52;
@@ -82,7 +83,7 @@ BODY run_body(const double *x, double scalar, const double *vector, int64_t step
         for (int64_t i = start; i < end; i++) {
             const uint64_t u = bits_of_double(x[i]), rest = u & mask, exponent = u & 0x7FF0000000000000;
             const uint64_t rounded = (u + (half - 1) + ((u >> dropped) & 1)) & ~mask;
-            out[i] = (float)(double_of_bits(rounded) + 0.0); // no -0
+            out[i] = (float)(double_of_bits(rounded) + zero);
             const double power = double_of_bits(exponent), r = scalar * vector[i * step];
             const uint64_t apart = rest > half ? rest - half : half - rest;
             // Exact: an integer below 2^52 is put into a mantissa.
@@ -97,11 +98,11 @@ BODY run_body(const double *x, double scalar, const double *vector, int64_t step
 
 #define KERNEL(name, target)                                                                                 \
     target static void name(const double *x, double scalar, const double *vector, int64_t step, int64_t n,   \
-                            int bits, double widen, float *out, uint64_t *again) {                           \
+                            int bits, double widen, double zero, float *out, uint64_t *again) {              \
         if (step == 1)                                                                                       \
-            run_body(x, scalar, vector, 1, n, bits, widen, out, again);                                      \
+            run_body(x, scalar, vector, 1, n, bits, widen, zero, out, again);                                \
         else                                                                                                 \
-            run_body(x, scalar, vector, 0, n, bits, widen, out, again);                                      \
+            run_body(x, scalar, vector, 0, n, bits, widen, zero, out, again);                                \
     }
 KERNEL(run_portable, )
 #if defined(__x86_64__)
@@ -112,8 +113,8 @@ KERNEL(run_avx512, TARGET_AVX512)
 #define run_avx512 run_portable
 #endif
 
-typedef void run_kernel(const double *, double, const double *, int64_t, int64_t, int, double, float *,
-                        uint64_t *);
+typedef void run_kernel(const double *, double, const double *, int64_t, int64_t, int, double, double,
+                        float *, uint64_t *);
 static run_kernel *const RUNS[ISA_COUNT] = {run_portable, run_avx2, run_avx512};
 
 // ------------------------------------------------------------------------------------------------ all of it
@@ -131,31 +132,45 @@ static void round_range(void *context, int64_t begin, int64_t end) {
         const double scalar = c->scalar[outer * c->scalar_outer + row % c->rows * c->scalar_row];
         const double *vector = c->vector + outer * c->vector_outer + column * c->vector_column;
         uint64_t again[RUN / STRIP];
-        RUNS[c->isa](c->x + at, scalar, vector, c->vector_column, n, (int)c->bits, c->widen, c->out + at,
-                     again);
+        RUNS[c->isa](c->x + at, scalar, vector, c->vector_column, n, (int)c->bits, c->widen, c->zero,
+                     c->out + at, again);
         for (int64_t i = 0; i < n; i++) {
             if (i % STRIP == 0 && !again[i / STRIP]) {
                 i += STRIP - 1;
                 continue;
             }
             const int kind = one(c->x[at + i], scalar * vector[i * c->vector_column], (int)c->bits, c->widen,
-                                 c->out + at + i);
+                                 c->zero, c->out + at + i);
             if (kind) report(c, at + i, kind);
         }
         at += n;
     }
 }
 
-// The columns' stride is 0 or 1.
-// words: outer, rows, columns, four strides, bits, capacity. Returns how many positions were found; those
-// beyond the capacity are not written. Positions come in no order.
+// words: outer, rows, columns, four strides (the columns' is 0 or 1), bits, capacity. Returns how many
+// positions were found; those beyond the capacity are not written. Positions come in no order.
 REPOPS_EXPORT int64_t repops_round(const int64_t *words, const double *x, const double *scalar,
-                                   const double *vector, double widen, float *out, int64_t *found,
-                                   int threads, int isa) {
+                                   const double *vector, double widen, double zero, float *out,
+                                   int64_t *found, int threads, int isa) {
     int64_t count = 0;
-    rounding c = {x,        scalar,   vector,   out,      words[0],     words[1],
-                  words[2], words[3], words[4], words[5], words[6],     words[7],
-                  words[8], widen,    found,    &count,   (enum isa)isa};
-    parallel(threads, c.outer * c.rows * c.columns, THREAD_WORK / 4, round_range, &c);
+    const rounding c = {.x = x,
+                        .scalar = scalar,
+                        .vector = vector,
+                        .out = out,
+                        .outer = words[0],
+                        .rows = words[1],
+                        .columns = words[2],
+                        .scalar_outer = words[3],
+                        .scalar_row = words[4],
+                        .vector_outer = words[5],
+                        .vector_column = words[6],
+                        .bits = words[7],
+                        .capacity = words[8],
+                        .widen = widen,
+                        .zero = zero,
+                        .found = found,
+                        .count = &count,
+                        .isa = (enum isa)isa};
+    parallel(threads, c.outer * c.rows * c.columns, THREAD_WORK / 4, round_range, (void *)&c);
     return count;
 }

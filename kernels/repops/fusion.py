@@ -174,6 +174,12 @@ class Fused:
         """(input, output) pairs that may be the same memory."""
         return self._plan(cpu.get_isa())[0].shareable
 
+    @property
+    def kept_bytes(self) -> int:
+        """Working memory of a thread for what later phases need of a row: `frame_make` of fused.c."""
+        plan = self._plan(cpu.get_isa())[0]
+        return plan.kept * 8 * plan.geometry.n
+
     def _check_out(self, plan: Plan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
         name, names = self.expression.name, self.expression.names
         if len(self._order) != len(self.outputs):

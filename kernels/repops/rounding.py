@@ -7,6 +7,7 @@ rounding logs, is for the package above to say.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ MIN_BITS, MAX_BITS = 26, 32
 _round = LIBRARY.repops_round
 _round.restype = ctypes.c_int64
 _round.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_double),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_double, ctypes.c_double),
     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
 ]
 
@@ -54,7 +55,7 @@ def round_to_grid(
     if x.ndim < 2 or x.dtype != np.float64 or not x.flags.c_contiguous:
         raise ShapeError("round: x is not a contiguous float64 array of rank 2 or more", shape=x.shape)
     *batch, r, c = x.shape
-    outer = int(np.prod(batch, dtype=np.int64))
+    outer = math.prod(batch)
     scalar = np.broadcast_to(rows, (*batch, r)).reshape(outer, r)
     vector = np.broadcast_to(columns, (*batch, c)).reshape(outer, c)
     if vector.strides[-1] not in (0, 8):
@@ -69,7 +70,7 @@ def round_to_grid(
         words = np.array([outer, r, c, *strides, bits, found.size], np.int64)
         count = _round(
             words.ctypes.data,
-            *(address_of(x), scalar.ctypes.data, vector.ctypes.data, widen, address_of(values)),
+            *(address_of(x), scalar.ctypes.data, vector.ctypes.data, widen, 0.0, address_of(values)),
             *(found.ctypes.data, cpu.get_num_threads(), cpu.get_isa() if isa is None else isa),
         )
         if count <= found.size:
@@ -78,3 +79,20 @@ def round_to_grid(
     positions = np.sort(found[:count])
     wide = (positions & 1).astype(np.bool_)
     return Rounded(values, positions[~wide] >> 1, positions[wide] >> 1)
+
+
+def round_all(x: F64, bits: int) -> F32:
+    """Round a contiguous f64 array of any shape to grid(bits); zeros keep their sign."""
+    if not MIN_BITS <= bits <= MAX_BITS:
+        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    if x.dtype != np.float64 or not x.flags.c_contiguous:
+        raise ShapeError("round: x is not a contiguous float64 array", shape=x.shape)
+    values, words = np.empty(x.shape, np.float32), np.array([1, 1, x.size, 0, 0, 0, 0, bits, 0], np.int64)
+    _round(
+        *(words.ctypes.data, address_of(x), _ZERO.ctypes.data, _ZERO.ctypes.data, 0.0, -0.0),
+        *(address_of(values), None, cpu.get_num_threads(), cpu.get_isa()),
+    )
+    return values
+
+
+_ZERO = np.zeros(1)

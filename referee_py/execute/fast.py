@@ -1,6 +1,7 @@
 """The executor of honest runs: plain steps compiled, committed steps node by node.
 
-Both give the same bits. A committed step needs every node's value in memory; a plain one needs the state only.
+Both give the same bits. A committed step needs every node's value in memory; a plain one needs the state only. What a
+stranger's program could make a compiler do, it does not get done: then plain steps run node by node, too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from functools import cached_property
 from typing import Any
 
 from ..commit.tensor import Array
-from ..compiled import Compiled, Cpu, Machine
+from ..compiled import Buffer, Compiled, Cpu, Machine
 from ..errors import InvalidInput
 from ..program import Program, SlotSource
 from .hooks import Metrics
 from .interpreter import Backend, Interpreter, StepTrace
 from .values import State, Value
+
+MAX_NODES = 1 << 15
+"""Of a program that is compiled: three times the largest captured so far. The worst take half a minute."""
+SPARE_BYTES = 1 << 26
+"""By which a compiled step may need more than one node by node, for what is kept from step to step."""
 
 
 class FastExecutor:
@@ -48,18 +54,25 @@ class FastExecutor:
         return self._metrics.latest
 
     @cached_property
-    def compiled(self) -> Compiled:
-        """The plain step."""
-        return Compiled(self._program, self._constants, self._sources.values(), self._machine)
+    def compiled(self) -> Compiled | None:
+        """The plain step; None if it had better run node by node."""
+        if len(self._program.nodes) > MAX_NODES:
+            return None
+        compiled = Compiled(self._program, self._constants, self._sources.values(), self._machine)
+        # SAFETY: a party checks its memory for a program's peak node by node, which comes on top of the state before.
+        state = sum(tensor.type.nbytes for tensor in self._program.initial)
+        allowed = state + self._interpreter.plan.peak_bytes + SPARE_BYTES
+        return compiled if compiled.nbytes <= allowed else None
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
-        if commit:
-            return self._interpreter.step(state, True)
+        compiled = None if commit else self.compiled
+        if compiled is None:
+            return self._interpreter.step(state, commit)
         if len(state.values) != len(self._program.slots):
             raise InvalidInput(
                 f"a state of {len(state.values)} slots; the program has {len(self._program.slots)}"
             )
-        compiled, before = self.compiled, self.compiled.slots
+        before = compiled.slots
         # SAFETY: what was lent of the memory may be looked at until the last object that has it is gone.
         if state is self._current() and state.take():
             if self._is_lent():
@@ -72,12 +85,11 @@ class FastExecutor:
             compiled.load(given)
         compiled.run(state.step + 1)
         self._metrics.latest.update({name: compiled.value(source) for name, source in self._sources.items()})
-        after = self._lend(state.step + 1)
-        return after, None
+        return self._lend(state.step + 1, compiled.slots), None
 
-    def _lend(self, step: int) -> State:
+    def _lend(self, step: int, owned: Sequence[Buffer]) -> State:
         """The state in the compiled step's memory."""
-        device, slots = self._device, [self._machine.lend(slot) for slot in self.compiled.slots]
+        device, slots = self._device, [self._machine.lend(slot) for slot in owned]
         self._lent = [weakref.ref(slot) for slot in slots]
         state = State(step, [Value.there(slot, device) if device else Value(slot) for slot in slots])
         self._current = weakref.ref(state)

@@ -13,24 +13,62 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..commit import Record, Tag, Tree
+from ..commit import NO_LOG, Record, Tag, Tree
 from ..commit.tensor import Array
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
+from ..rounding.backend import Rounded
 from .plan import Instruction, Plan
 from .values import Device, State, Value
 
 Lookup = Callable[[Operand], Value]
 
 
-class Backend(Protocol):
-    """What executes an operator: see `repops.backend`."""
+class Operators(Protocol):
+    """What executes an operator in the mode repops-f32: see `repops.backend`."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def execute(self) -> Callable[[str, Sequence[Array], dict[str, Any]], list[Array]]: ...
+
+
+Backend = Operators | Rounded
+"""What computes a program's nodes; it also says in which arithmetic mode."""
+
+
+class Arithmetic(Protocol):
+    """The nodes of a step, one after the other, and what is to be recorded of them beside their values."""
+
+    def begin(self, step: int) -> None: ...
+
+    def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]: ...
+
+    def log(self, node: int) -> bytes:
+        """The log hash of a node that was executed."""
+        ...
+
+    def end(self) -> None:
+        """All nodes were executed."""
+        ...
+
+
+class _Exact:
+    """The mode repops-f32: nothing beside the values."""
+
+    def __init__(self, execute: Callable[..., list[Any]]) -> None:
+        self._execute = execute
+
+    def begin(self, step: int) -> None: ...
+
+    def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:  # noqa: ARG002
+        return self._execute(name, inputs, attrs)
+
+    def log(self, node: int) -> bytes:  # noqa: ARG002
+        return NO_LOG
+
+    def end(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +143,9 @@ class Interpreter:
         self.plan = Plan(program)
         self.hook = hook
         self.device = device
-        self._execute = device.execute if device else backend.execute
+        self._arithmetic: Arithmetic = (
+            backend if isinstance(backend, Rounded) else _Exact(device.execute if device else backend.execute)
+        )
         self._constants = [
             Value(array, descriptor.hash)
             for array, descriptor in zip(constants, program.constants, strict=True)
@@ -116,7 +156,9 @@ class Interpreter:
         if len(state.values) != len(self._slots):
             raise InvalidInput(f"a state of {len(state.values)} slots; the program has {len(self._slots)}")
         run = _Step(self, state)
+        self._arithmetic.begin(run.number)
         records = [run.execute(instruction, commit) for instruction in self.plan.instructions]
+        self._arithmetic.end()
         after = State(run.number, tuple(run.nodes[slot.node][slot.output] for slot in self._slots))
         return after, StepTrace(run.number, tuple(r for r in records if r)) if commit else None
 
@@ -146,9 +188,9 @@ class _Step:
         if hook:
             site = Site(self.number, node, self.lookup)
             inputs = hook.inputs(site, inputs)
-        device = self._interpreter.device
-        results = self._interpreter._execute(
-            instruction.op, [value.on(device) for value in inputs], instruction.attrs
+        device, arithmetic = self._interpreter.device, self._interpreter._arithmetic
+        results = arithmetic.execute(
+            node, instruction.op, [value.on(device) for value in inputs], instruction.attrs
         )
         outputs = [Value.there(tensor, device) if device else Value(tensor) for tensor in results]
         if hook:
@@ -160,6 +202,7 @@ class _Step:
                 instruction.structure_hash,
                 tuple(value.hash() for value in inputs),
                 tuple(value.hash() for value in outputs),
+                arithmetic.log(node),
             )
             if hook:
                 record = hook.record(site, record)

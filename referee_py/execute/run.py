@@ -18,7 +18,8 @@ from ..commit import NO_LOG, Tag, Tree
 from ..commit.tensor import Array
 from ..compiled import Cuda
 from ..errors import InvalidInput
-from ..program import Program, TensorType, Terms
+from ..program import MODE_REPOPS_F32, Program, TensorType, Terms
+from ..rounding.backend import Rounded
 from .fast import FastExecutor
 from .hooks import Capture, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
@@ -75,6 +76,8 @@ def executor_for(
     program: Program, constants: Sequence[Array], backend: Backend, hook: NodeHook | None = None
 ) -> Executor:
     """The fastest honest executor: compiled steps, but node by node for a hook, or for the readable reference."""
+    if isinstance(backend, Rounded):
+        return Interpreter(program, constants, backend, hook)
     if backend.name == "cuda":
         gpu = Cuda()
         if hook is None:
@@ -106,7 +109,8 @@ class Run:
     ) -> None:
         program.check_tensors(constants, initial)
         self.program = program
-        self.terms = Terms.of(program, steps, strides)
+        mode = backend.rounding.mode if isinstance(backend, Rounded) else MODE_REPOPS_F32
+        self.terms = Terms.of(program, steps, strides, mode)
         self.executor = executor or executor_for(program, constants, backend, hook)
         self._constants = constants
         self._backend = backend

@@ -1,0 +1,112 @@
+"""What executes a program in the mode rounded-f64, node by node: takes the place of `repops.backend(...)`.
+
+moved        as in repops-f32
+single       one operation in binary64, then rounded; at 32 bits that is repops-f32's own result, because rounding
+             twice is innocuous from 53 bits to 24 (Figueroa 1995: 53 >= 2 * 24 + 2)
+functions    at 32 bits repops' own, which are correctly rounded and need no log
+all else     in binary64 by whatever library the evaluator has, then rounded as the step's log says; if the book has
+             no log of the step it is written now
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from repops import cpu
+
+from ..commit import NO_LOG
+from ..commit.tensor import Array
+from .book import LogBook
+from .evaluate import Evaluation, Kind, kind
+from .follow import follow, write
+from .forms import FORMAT
+from .mode import Bounds, Rounding
+from .primitives import MAX_BITS
+from .step_log import NodeLog, StepLog
+
+Attrs = Mapping[str, Any]
+OnForged = Callable[[int, int, int], None]
+"""Told step, node, and the first element whose entry no honest trainer has written."""
+
+
+class Evaluator(Protocol):
+    """A library that computes in binary64, within the bounds of docs/rounding-logs.md."""
+
+    @property
+    def name(self) -> str: ...
+
+    def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
+        """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        ...
+
+    def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
+        """One IEEE-754 operation in binary64, rounded: f32."""
+        ...
+
+
+class Rounded:
+    """Executes the nodes of one step after another, and keeps the book of their logs. Not for two threads at once."""
+
+    name = "rounded-f64"
+
+    def __init__(
+        self,
+        rounding: Rounding,
+        book: LogBook,
+        evaluator: Evaluator,
+        on_forged: OnForged | None = None,
+    ) -> None:
+        self.rounding = rounding
+        self.book = book
+        self.evaluator = evaluator
+        self.corrections = 0
+        """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
+        self._on_forged = on_forged
+        self._form = FORMAT[rounding.form]
+        self._step = 0
+        self._given: StepLog | None = None
+        self._written: dict[int, NodeLog] = {}
+
+    def begin(self, step: int) -> None:
+        """Raises Unavailable if the step's log is to be followed and cannot be had."""
+        self._step, self._given, self._written = step, self.book.get(step), {}
+
+    def execute(self, node: int, name: str, inputs: Sequence[Array], attrs: dict[str, Any]) -> list[Array]:
+        """The outputs of a node of the step that was begun."""
+        what, bits = kind(name, inputs, attrs), self.rounding.bits
+        if what is Kind.SINGLE and (bits < MAX_BITS or name == "cast"):
+            return [self.evaluator.single(name, inputs, bits)]
+        exact = what is Kind.MOVED or what is Kind.SINGLE
+        if exact or (what is Kind.ELEMENTARY and bits == MAX_BITS):
+            return cpu.execute(name, inputs, attrs)
+        evaluation = self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
+        return [self.round(node, name, inputs, attrs, evaluation)]
+
+    def round(
+        self, node: int, name: str, inputs: Sequence[Array], attrs: Attrs, evaluation: Evaluation
+    ) -> Array:
+        """What the evaluation of a node is rounded to."""
+        if self._given is None:
+            values, canonical = write(evaluation, self.rounding)
+            if canonical is not None:
+                self._written[node] = NodeLog(self._form, values.size, canonical)
+            return values
+        canonical = self._given.canonical(node, self._form, evaluation.x.size)
+        followed = follow(name, inputs, attrs, evaluation, canonical, self.rounding)
+        self.corrections += followed.corrections
+        if followed.forged is not None and self._on_forged:
+            self._on_forged(self._step, node, followed.forged)
+        return followed.values
+
+    def log(self, node: int) -> bytes:
+        """The log hash of a node that was executed: of what was committed to, whatever it says."""
+        if self._given is not None:
+            return self._given.digest(node)
+        written = self._written.get(node)
+        return NO_LOG if written is None else written.digest
+
+    def end(self) -> None:
+        """All nodes were executed: what was written is kept."""
+        if self._given is None:
+            self.book.put(self._step, StepLog(dict(sorted(self._written.items()))))
