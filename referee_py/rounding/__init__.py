@@ -1,16 +1,21 @@
-"""The arithmetic of rounding logs (docs/rounding-logs.md).
+"""The arithmetic mode rounded-f64 (docs/rounding-logs.md).
 
+mode        the parameters, in the mode byte of a program
 primitives  rnd, log, rev and threshold of the paper (Srivastava et al. 2024)
-dense       the paper's log: an entry for every element
-sparse      a log of the elements in a proven band only
-band        which elements those are; writing such a log, and following one
-packing     zstd and digests, for both formats
-bounds      how far two evaluations of an operator can be apart
-taps        which elements meet in a convolution
-exact       one element, exactly: what a verifier accepts
+entries     what a log says; sparse and dense: how it is written; forms: the one that a mode names
+packing     zstd and digests, for both forms
+bounds      how far an evaluation can be from the exact value; taps: which elements meet in a convolution
+evaluate    every operator in binary64, each with its radius
+band        which elements have an entry; writing a log, and following one
+settle      chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
+truth       what a verifier computes for a whole node
+exact       the same for one element, to be read
 """
 
-from .band import ForgedLog, band, follow, midpoint_distance, write
+from .band import Followed, band, follow, midpoint_distance, write
+from .entries import Entries, Log
+from .evaluate import Evaluation, Kind, Radius, evaluate, kind, single
+from .mode import Bounds, Form, Rounding, is_rounded
 from .primitives import (
     DOWN,
     FIXED_TAU,
@@ -24,24 +29,38 @@ from .primitives import (
     threshold,
     unsigned_zero,
 )
-from .sparse import SparseLog
+from .settle import settle
+from .truth import truth
 
 __all__ = [
     "DOWN",
     "FIXED_TAU",
     "NOT_LOGGED",
     "UP",
-    "ForgedLog",
-    "SparseLog",
+    "Bounds",
+    "Entries",
+    "Evaluation",
+    "Followed",
+    "Form",
+    "Kind",
+    "Log",
+    "Radius",
+    "Rounding",
     "band",
+    "evaluate",
     "follow",
+    "is_rounded",
+    "kind",
     "largest",
     "log",
     "midpoint_distance",
     "quantum",
     "rev",
     "rnd",
+    "settle",
+    "single",
     "threshold",
+    "truth",
     "unsigned_zero",
     "write",
 ]

@@ -1,32 +1,47 @@
-"""Who logs what, and who follows whom: the band, the trainer's log and the auditor's check of it.
+"""Who writes what, and who follows whom: the trainer's log of an evaluation, and the truth from anyone's evaluation.
 
-Two evaluations of one element differ by at most `width` (`bounds.py`). With q the quantum and m the nearest midpoint,
+x and y are two evaluations of one element, each at most r from the exact value; q the quantum, m the nearest midpoint.
 
-    trainer   logs an element if |x - m| <= width: only there can the auditor's value round otherwise
-              width < q / 4: the direction suffices (narrow); else the rounded value is written (wide)
-    auditor   accepts an entry if |x - m| <= 2 width: an honest trainer's x is at most width away from its own;
-              a direction against its own rounding only if |x - m| <= width; a wide value if x can have become it
+    trainer   writes an entry if |x - m| <= 1.25 r: a direction (narrow) if r < q / 8, else the rounded value (wide)
+    auditor   |y - m| > r, no entry        rnd(y) is the truth
+              |y - m| > 2 r                rnd(y) is the truth, whatever an entry says
+              the entry says rnd(y)        rnd(y) is the truth; a direction says it only if r < q / 8
+              else                         the element is settled exactly: seldom, if the log is honest
+
+Proofs: docs/rounding-logs.md, section 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InvalidInput
-from .primitives import DOWN, F64, NOT_LOGGED, UP, Bool, quantum, rev, rnd, scale, unsigned_zero
-from .sparse import SparseLog
+from .entries import I64, WRITTEN, Entries, Log
+from .primitives import F64, NOT_LOGGED, UP, Bool, log, quantum, rnd, scale, unsigned_zero
 
-_SLACK = (
-    1 + 2.0**-20
-)  # two parties' widths are sums of the same terms in two orders: they agree to 2 n 2^-53, n <= 2^31
+WRITTEN_WITHIN = (
+    1.25  # radii: what is near for another evaluation too is seldom further, so it need not be settled
+)
+NARROW = 0.125  # quanta
+
+F32 = npt.NDArray[np.float32]
+Settle = Callable[[I64, Entries], F64]
+"""The truth of elements at ascending positions, with the log's entries for them (`settle.settle`)."""
 
 
-class ForgedLog(InvalidInput):
-    """A log that no honest trainer can have written. `element` is the first (row-major) that shows it."""
+class Followed(NamedTuple):
+    """The truth of a node, and what the log had to do with it."""
 
-    def __init__(self, element: int, why: str) -> None:
-        self.element = element
-        super().__init__(f"element {element}: {why}; the log is forged, dispute its node")
+    values: F32
+    forged: I64
+    """Positions of entries that say otherwise than the truth: no honest trainer wrote them, and they were ignored."""
+    corrections: int
+    """Elements that this evaluation alone would have rounded otherwise."""
+    settled: int
 
 
 def midpoint_distance(x: F64, b: int) -> F64:
@@ -50,61 +65,83 @@ def midpoint_distance(x: F64, b: int) -> F64:
     return np.where(finite, distance, np.where(np.isnan(x), np.inf, beyond))
 
 
-def band(x: F64, b: int, width: F64) -> tuple[Bool, Bool]:
-    """The trainer's (narrow, wide) masks.
+def band(x: F64, radius: F64, b: int) -> tuple[Bool, Bool]:
+    """The trainer's (narrow, wide) masks; `radius` has x's shape.
 
-    Where x is not finite, or the width is 0, every evaluation agrees and nothing is in the band, not even a tie.
+    Where x is not finite, or the radius is 0, every evaluation agrees and nothing is in the band, not even a tie.
     """
-    near = np.isfinite(x) & (midpoint_distance(x, b) <= width) & (width > 0)
-    wide = width >= 0.25 * quantum(x, b)
+    near = _within(x, WRITTEN_WITHIN * radius, b)
+    wide = radius >= NARROW * quantum(x, b)
     return near & ~wide, near & wide
 
 
-def write(x: F64, b: int, width: F64) -> tuple[F64, SparseLog]:
-    """The trainer's side: what x is rounded to (zeros without sign), and the log of it. `width` has x's shape."""
-    rounded = unsigned_zero(rnd(x, b))
-    narrow, wide = (np.flatnonzero(mask.ravel()) for mask in band(x, b, width))
-    up = rounded.ravel()[narrow] > x.ravel()[narrow]
-    return rounded, SparseLog(x.size, narrow, up, wide, rounded.ravel()[wide])
+def write(x: F64, radius: F64, b: int, tau: float | None = None) -> tuple[F32, Log]:
+    """The trainer's side: what x is rounded to (zeros without sign), and the log of it. `radius` broadcasts to x.
 
-
-def follow(x: F64, b: int, width: F64, log: SparseLog) -> F64:
-    """The auditor's side: its own x rounded as the trainer's log says.
-
-    Raises ForgedLog, naming the first element whose entry no honest trainer can have written; InvalidInput if the log
-    is for another number of elements.
+    With `tau` the elements that the paper's threshold logs are narrow too. They are far from a midpoint, so nobody
+    needs them; this is for comparison with the paper's dense logs.
     """
-    if log.elements != x.size or width.shape != x.shape:
-        raise InvalidInput(
-            f"a log for {log.elements} elements and widths {width.shape}, for values {x.shape}"
-        )
-    entries = np.full(x.size, NOT_LOGGED, dtype=np.uint8)
-    entries[log.narrow] = np.where(log.up, UP, DOWN)
-    rounded = rev(x, b, entries.reshape(x.shape)).reshape(-1)
-    own = rnd(x, b).reshape(-1)
-    flat, widths = x.reshape(-1), width.reshape(-1) * _SLACK
-    distance = midpoint_distance(flat, b)
-    logged = np.zeros(x.size, dtype=np.bool_)
-    logged[log.narrow] = logged[log.wide] = True
-    outside = logged & ~(np.isfinite(flat) & (distance <= 2 * widths) & (widths > 0))
-    against = (rounded != own) & (distance > widths)
-    rounded[log.wide] = log.values
-    impossible = np.zeros(x.size, dtype=np.bool_)
-    impossible[log.wide] = ~_reachable(flat[log.wide], b, widths[log.wide], log.values)
-    bad = np.flatnonzero(outside | against | impossible)
-    if bad.size:
-        element = int(bad[0])
-        what = "an entry outside the band" if outside[element] else "an entry that its value cannot have"
-        raise ForgedLog(
-            element,
-            f"{what}: it is {float(flat[element])!r}, its band {float(widths[element])!r} wide, "
-            f"the midpoint {float(distance[element])!r} away",
-        )
-    return unsigned_zero(rounded).reshape(x.shape)
+    radius = np.broadcast_to(radius, x.shape)
+    rounded = unsigned_zero(rnd(x, b))
+    narrow, wide = band(x, radius, b)
+    if tau is not None:
+        narrow |= (log(x, b, tau) != NOT_LOGGED) & (radius < NARROW * quantum(x, b))
+    at, written = np.flatnonzero(narrow.reshape(-1)), np.flatnonzero(wide.reshape(-1))
+    flat = rounded.reshape(-1)
+    entries = Log(x.size, at, flat[at] > x.reshape(-1)[at], written, flat[written])
+    return _narrowed(rounded), entries
 
 
-def _reachable(x: F64, b: int, width: F64, value: F64) -> Bool:
-    """Can an evaluation that is at most `width` away have been rounded to `value`? Both ends move out by one place."""
-    low = rnd(np.nextafter(x - width, -np.inf), b)
-    high = rnd(np.nextafter(x + width, np.inf), b)
-    return (low <= value) & (value <= high)
+def follow(x: F64, radius: F64, b: int, entries: Log, settle: Settle) -> Followed:
+    """The truth of a node with this log, from any permitted evaluation x of it. `radius` broadcasts to x.
+
+    Elements that x does not decide are given to `settle`. Raises InvalidInput if the log is for another number of
+    elements; `forms.read` gives an empty one in place of such a log.
+    """
+    if entries.elements != x.size:
+        raise InvalidInput(f"a log for {entries.elements} elements, for {x.size} values; use an empty one")
+    flat, radii = x.reshape(-1), np.broadcast_to(radius, x.shape).reshape(-1)
+    values = unsigned_zero(rnd(flat, b))
+    near = np.flatnonzero(_within(flat, radii, b))
+    looked_at = np.unique(np.concatenate([near, entries.narrow, entries.wide]))
+    said = entries.at(looked_at)
+    open_ = undecided(flat[looked_at], values[looked_at], radii[looked_at], b, said)
+    positions = looked_at[open_]
+    own = values[positions]
+    if positions.size:
+        values[positions] = settle(positions, Entries(said.kinds[open_], said.values[open_]))
+    corrections = int((values[positions] != own).sum())
+    forged = _forged(flat, values, entries)
+    return Followed(_narrowed(values.reshape(x.shape)), forged, corrections, positions.size)
+
+
+def undecided(x: F64, own: F64, radius: F64, b: int, said: Entries) -> Bool:
+    """The auditor's rule: which elements does x, itself rounded to `own`, not decide? All arguments have one shape."""
+    agrees = np.where(
+        said.kinds == WRITTEN,
+        said.values == own,
+        np.where(said.kinds == UP, own > x, own < x) & (radius < NARROW * quantum(x, b)),
+    )
+    no_entry = said.kinds == NOT_LOGGED
+    reach = np.where(no_entry, radius, 2 * radius)
+    open_: Bool = _within(x, reach, b) & (no_entry | ~agrees)
+    return open_
+
+
+def _forged(x: F64, truth: F64, entries: Log) -> I64:
+    """Positions of entries that the truth contradicts. NOTE: for messages; the truth does not depend on it."""
+    narrow, wide = entries.narrow, entries.wide
+    against = np.where(entries.up, truth[narrow] < x[narrow], truth[narrow] > x[narrow])
+    return np.sort(np.concatenate([narrow[against], wide[entries.values != truth[wide]]]))
+
+
+def _within(x: F64, radius: F64, b: int) -> Bool:
+    """Is a midpoint so near? Not if the radius is 0: then x is exact. A NaN is no radius (`evaluate.Radius`)."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(x) & (midpoint_distance(x, b) <= radius) & (radius > 0)
+
+
+def _narrowed(y: F64) -> F32:
+    """Values of the grid as float32. NOTE: each is one, so nothing is rounded."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return y.astype(np.float32)

@@ -1,8 +1,7 @@
-"""What a verifier needs of one output element: its exact value, its error bound, and which roundings are admissible.
+"""One element of an operator with a log, to be read: exact value, radius, which values are admissible, the truth.
 
-Values are fractions; nothing here is rounded. The operators whose result is a rational function of their inputs are
-covered: add, sub, mul, div, sum, mm, bmm, the three convolutions, scatter_add. Readable, not fast: one element at
-a time.
+Values are fractions; nothing is rounded before the end. Readable, not fast: the definition that `settle` and `truth`
+are tested against (docs/rounding-logs.md, section 3).
 """
 
 from __future__ import annotations
@@ -13,13 +12,18 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from repops import reference
 
 from ..errors import InvalidInput
-from .bounds import MAX_TERMS
-from .primitives import F64, largest
+from .bounds import gamma
+from .elementary import bracket
+from .entries import WRITTEN
+from .evaluate import ELEMENTARY
+from .mode import Bounds, Rounding
+from .primitives import F64, NOT_LOGGED, UP, largest
 from .taps import Attrs, input_axis, output_axis
 
-_U = Fraction(1, 2**53)
+_PRECISION = 2400
 Index = tuple[int, ...]
 Term = tuple[float, float]
 
@@ -80,6 +84,37 @@ def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, index: Index) -> li
     raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
 
 
+def truth_of_element(
+    name: str,
+    inputs: Sequence[Any],
+    attrs: Attrs,
+    index: Index,
+    kind: int,
+    value: float,
+    rounding: Rounding,
+) -> float:
+    """The one right value of an element whose entry has this kind, and this value if it is wide."""
+    if name in ELEMENTARY:
+        return _elementary(
+            name, [float(v[index]) for v in np.broadcast_arrays(*inputs)], kind, value, rounding
+        )
+    terms = terms_of(name, inputs, attrs, index)
+    if not all(math.isfinite(v) for term in terms for v in term):
+        return sum(a * b for a, b in terms)  # the same infinity, or NaN, in every order
+    exact = exact_value(terms)
+    return follow_entry(exact, radius(terms, rounding.bounds), kind, value, rounding.bits)
+
+
+def follow_entry(exact: Fraction, canonical_radius: Fraction, kind: int, value: float, b: int) -> float:
+    """An admissible entry is followed, any other is ignored."""
+    nearest = round_exact(exact, b)
+    if kind == NOT_LOGGED:
+        return nearest
+    if kind != WRITTEN:
+        value = ceil_exact(exact, b) if kind == UP else -ceil_exact(-exact, b) + 0.0
+    return value if is_admissible(value, exact, b, canonical_radius) else nearest
+
+
 def exact_value(terms: Sequence[Term]) -> Fraction:
     """The sum of the products.
 
@@ -88,38 +123,26 @@ def exact_value(terms: Sequence[Term]) -> Fraction:
     return sum((_finite(a) * _finite(b) for a, b in terms), Fraction(0))
 
 
-def radius(terms: Sequence[Term]) -> Fraction:
-    """gamma_{n-1} sum |a b|: every permitted evaluation is at most this far from the exact value."""
-    if len(terms) > MAX_TERMS:
-        raise InvalidInput(f"a sum of {len(terms)} terms; bounds are stated for at most {MAX_TERMS}")
-    steps = max(len(terms) - 1, 0) * _U
-    return steps / (1 - steps) * sum((abs(_finite(a) * _finite(b)) for a, b in terms), Fraction(0))
+def radius(terms: Sequence[Term], bounds: Bounds) -> Fraction:
+    """The canonical radius: every permitted evaluation is (probably, if `bounds` says so) at most this far away."""
+    numerator, denominator = gamma(len(terms), bounds)
+    return Fraction(numerator, denominator) * sum(
+        (abs(_finite(a) * _finite(b)) for a, b in terms), Fraction(0)
+    )
 
 
-def elementwise(name: str, a: float, b: float) -> Fraction:
-    """add, sub, mul or div of two finite numbers, exactly.
-
-    Raises InvalidInput for others, and for division by zero.
-    """
-    left, right = _finite(a), _finite(b)
-    match name:
-        case "add":
-            return left + right
-        case "sub":
-            return left - right
-        case "mul":
-            return left * right
-        case "div" if right:
-            return left / right
-    raise InvalidInput(f"{name}({a!r}, {b!r}) has no exact rational value")
+def ceil_exact(x: Fraction, b: int) -> float:
+    """The lowest value of grid(b) that is not below x. Infinities are values of the grid; zero is +0."""
+    if abs(x) > Fraction(largest(b)):
+        return math.inf if x > 0 else -largest(b)
+    q = _quantum(x, b)
+    y = math.ceil(x / q) * q
+    return float(y) if y <= Fraction(largest(b)) else math.inf
 
 
 def round_exact(x: Fraction, b: int) -> float:
     """An exact value rounded to grid(b), to nearest, ties to even: a binary32 value, or an infinity. Zero is +0."""
-    if not x:
-        return 0.0
-    e = max(_exponent(abs(x)), -126)
-    q = Fraction(2) ** (e - (b - 9))
+    q = _quantum(x, b)
     y = round(x / q) * q
     if abs(y) > Fraction(largest(b)):
         return math.copysign(math.inf, x)
@@ -173,6 +196,26 @@ def _finite(v: float) -> Fraction:
     return Fraction(v)
 
 
-def _exponent(x: Fraction) -> int:
-    e = x.numerator.bit_length() - x.denominator.bit_length()
-    return e if x >= Fraction(2) ** e else e - 1
+def _quantum(x: Fraction, b: int) -> Fraction:
+    """The spacing of grid(b) around x, continued beyond its largest value."""
+    size = abs(x)
+    e = size.numerator.bit_length() - size.denominator.bit_length()
+    e = e if size >= Fraction(2) ** e else e - 1
+    return Fraction(2) ** (max(e, -126) - (b - 9))
+
+
+def _elementary(name: str, arguments: list[float], kind: int, value: float, rounding: Rounding) -> float:
+    """As `follow_entry`, for an exact value that is known between two neighbours of 2,400 bits.
+
+    Where docs/opset.md has a table, or the value is far beyond any grid, it is what repops-f32 gives.
+    """
+    operands = [np.array(v, dtype=np.float32) for v in arguments]
+    tabled = float(reference.execute(name, operands, {})[0]) + 0.0
+    if math.isnan(tabled) or not all(map(math.isfinite, arguments)):
+        return tabled
+    around = bracket(name, arguments, _PRECISION)
+    if isinstance(around, float):
+        return tabled
+    low, high, exponent = around
+    exact = Fraction(low + high, 2) * Fraction(2) ** exponent
+    return follow_entry(exact, abs(exact) / 2**50 + Fraction(1, 2**1022), kind, value, rounding.bits)

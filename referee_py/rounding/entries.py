@@ -1,0 +1,162 @@
+"""What a rounding log says, whichever form it is written in, and what both forms share.
+
+    narrow   the radius is less than an eighth of a quantum: a direction, 1 bit, says which neighbour was taken
+    wide     a result that is mostly cancellation; its error spans whole cells, so the rounded value itself is written
+
+    varint      little-endian groups of 7 bits, the high bit of a byte says that another follows; no longer than needed
+    positions   varints: the first position, then each one's distance from the one before, less 1
+    values      binary32, little-endian
+
+Decoding looks at the structure only. Whether an entry holds is a matter of its element (`grid.decide`): a value that is
+not on the grid is ignored there, and the other entries stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InvalidEncoding, InvalidInput
+from .packing import MAX_LOG_ELEMENTS
+from .primitives import DOWN, F64, NOT_LOGGED, U8, UP, Bool
+
+I64 = npt.NDArray[np.int64]
+MAX_VARINT_BYTES = 6  # 42 bits: every count and position is below 2^40
+WRITTEN = 3  # the kind of a wide entry, beside DOWN, NOT_LOGGED and UP
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a log says of some elements: a kind of each, and where that is WRITTEN a value, any binary32."""
+
+    kinds: U8
+    values: F64
+
+    @classmethod
+    def none(cls, count: int) -> Entries:
+        """Of elements that have no entry."""
+        return cls(np.full(count, NOT_LOGGED, dtype=np.uint8), np.zeros(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Entries of a node with `elements` elements. Positions ascend and no position is both narrow and wide."""
+
+    elements: int
+    narrow: I64
+    up: Bool  # one for each narrow position
+    wide: I64
+    values: F64  # one for each wide position
+
+    @classmethod
+    def empty(cls, elements: int) -> Log:
+        """No entries."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(elements, none, np.zeros(0, dtype=np.bool_), none, np.zeros(0))
+
+    @property
+    def count(self) -> int:
+        """How many elements have an entry."""
+        return self.narrow.size + self.wide.size
+
+    def at(self, positions: I64) -> Entries:
+        """The entries of elements, which may have none."""
+        entries = Entries.none(positions.size)
+        has, place = _found(positions, self.narrow)
+        entries.kinds[has] = np.where(self.up[place], UP, DOWN)
+        has, place = _found(positions, self.wide)
+        entries.kinds[has] = WRITTEN
+        entries.values[has] = self.values[place]
+        return entries
+
+
+def check(log: Log, error: type[InvalidInput]) -> None:
+    """What holds for every log; `error` says whose fault it is."""
+    check_elements(log.elements)
+    if log.narrow.shape != log.up.shape or log.wide.shape != log.values.shape:
+        raise error(
+            f"{log.narrow.size} positions for {log.up.size} directions, {log.wide.size} for {log.values.size}"
+        )
+    for name, positions in (("narrow", log.narrow), ("wide", log.wide)):
+        inside = positions.size == 0 or (positions[0] >= 0 and positions[-1] < log.elements)
+        if not inside or (np.diff(positions) <= 0).any():
+            raise error(f"{name} positions do not ascend within {log.elements} elements")
+    twice = np.intersect1d(log.narrow, log.wide, assume_unique=True)
+    if twice.size:
+        raise error(f"element {int(twice[0])} is both narrow and wide; it has one entry")
+
+
+def check_elements(elements: int) -> None:
+    """Raises InvalidInput for more elements than a tensor may have."""
+    if not 0 <= elements < MAX_LOG_ELEMENTS:
+        raise InvalidInput(f"{elements} elements; a log has 0 to 2^40 - 1")
+
+
+def pack_positions(positions: I64) -> bytes:
+    """Ascending positions as varints."""
+    return pack_varints(np.diff(positions, prepend=np.int64(-1)) - 1)
+
+
+def read_positions(data: U8, start: int, count: int, elements: int) -> tuple[I64, int]:
+    """So many positions from `start`, and where they end. Raises InvalidEncoding.
+
+    SAFETY: gaps are below 2^42 and many, so their int64 sum could wrap; the float64 sum is looked at first.
+    """
+    gaps, end = read_varints(data, start, count)
+    if gaps.size and float(gaps.astype(np.float64).sum()) + gaps.size > 2.0 * elements + 2:
+        raise InvalidEncoding(f"positions run past the last of {elements} elements")
+    return np.cumsum(gaps + 1) - 1, end
+
+
+def pack_values(values: F64) -> bytes:
+    """Binary32 values."""
+    return values.astype("<f4").tobytes()
+
+
+def read_values(data: U8) -> F64:
+    """All values of these bytes, four each. A signalling NaN becomes a quiet one."""
+    with np.errstate(invalid="ignore"):
+        return np.frombuffer(data.tobytes(), dtype="<f4").astype(np.float64)
+
+
+def pack_varints(numbers: I64) -> bytes:
+    """All numbers as varints, one after the other."""
+    shifts = np.arange(MAX_VARINT_BYTES, dtype=np.int64) * 7
+    groups = numbers[:, None] >> shifts  # [n, 6]; byte k exists if what is left at k is not zero, or k is 0
+    exists = (groups > 0) | (shifts == 0)
+    more = np.concatenate([exists[:, 1:], np.zeros((numbers.size, 1), dtype=np.bool_)], axis=1)
+    groups8: U8 = ((groups & 0x7F) | (more * 0x80)).astype(np.uint8)[exists]
+    return groups8.tobytes()
+
+
+def read_varints(data: U8, start: int, count: int) -> tuple[I64, int]:
+    """`count` varints from `start`, and where they end. Raises InvalidEncoding."""
+    if count == 0:
+        return np.zeros(0, dtype=np.int64), start
+    window = data[start : start + count * MAX_VARINT_BYTES]
+    ends = np.flatnonzero(window < 0x80)[:count]
+    if ends.size < count:
+        raise InvalidEncoding(
+            f"{count} varints of at most {MAX_VARINT_BYTES} bytes are expected at byte {start}"
+        )
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
+    lengths = ends - starts + 1
+    if lengths.max() > MAX_VARINT_BYTES:
+        raise InvalidEncoding(f"a varint of {int(lengths.max())} bytes; the limit is {MAX_VARINT_BYTES}")
+    if ((lengths > 1) & (window[ends] == 0)).any():
+        raise InvalidEncoding("a varint is longer than needed; the form is not canonical")
+    used = window[: int(ends[-1]) + 1].astype(np.int64)
+    place = np.arange(used.size, dtype=np.int64) - np.repeat(starts, lengths)
+    numbers = np.add.reduceat((used & 0x7F) << (7 * place), starts)
+    return numbers, start + int(ends[-1]) + 1
+
+
+def _found(positions: I64, logged: I64) -> tuple[I64, I64]:
+    """Which of the positions are in the ascending list, and where in it."""
+    if not logged.size:
+        return logged, logged
+    place = np.minimum(np.searchsorted(logged, positions), logged.size - 1)
+    has = np.flatnonzero(logged[place] == positions)
+    return has, place[has]

@@ -1,0 +1,94 @@
+"""Rational numbers on grid(b), with integers only, and the rule that decides one element.
+
+A number is num / den * 2^exponent. All of a decision is done at one den and one exponent, so it costs a few divisions
+of integers of some hundred bits. `exact.py` is the same with fractions, to be read.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import NamedTuple
+
+from .entries import WRITTEN
+from .primitives import DOWN, NOT_LOGGED, UP, largest
+
+UNIT = 298  # every product of two binary32 values is a multiple of 2^-298
+_MIN_EXPONENT = -126
+
+
+class Toward(IntEnum):
+    """Where a number between two values of the grid goes."""
+
+    BELOW = DOWN
+    NEAREST = NOT_LOGGED  # ties to even
+    ABOVE = UP
+
+
+class Ball(NamedTuple):
+    """exact = num / den * 2^exponent and its canonical radius, radius / den * 2^exponent."""
+
+    num: int
+    radius: int
+    den: int
+    exponent: int
+
+
+def to_grid(num: int, den: int, exponent: int, b: int, toward: Toward) -> float:
+    """num / den * 2^exponent rounded to grid(b), which has both infinities: below the lowest finite value lies -inf.
+
+    A zero is +0. den > 0.
+    """
+    size = abs(num)
+    if not size:
+        return 0.0
+    e = size.bit_length() - den.bit_length()  # of the quotient: this, or one less
+    if (size << -e if e < 0 else size) < (den << e if e > 0 else den):
+        e -= 1
+    place = max(e + exponent, _MIN_EXPONENT) - (b - 9)  # the quantum is 2^place
+    shift = exponent - place
+    if shift >= 0:
+        whole, rest, unit = *divmod(size << shift, den), den
+    else:
+        whole, rest, unit = *divmod(size, den << -shift), den << -shift
+    outward = toward == (Toward.ABOVE if num > 0 else Toward.BELOW)
+    if toward == Toward.NEAREST:
+        whole += 2 * rest > unit or (2 * rest == unit and whole & 1)
+    elif outward and rest:
+        whole += 1
+    if e + exponent > 127 or math.ldexp(whole, place) > largest(b):
+        y = math.inf if outward or toward == Toward.NEAREST else largest(b)
+    else:
+        y = math.ldexp(whole, place)
+    return -y + 0.0 if num < 0 else y
+
+
+def decide(ball: Ball, kind: int, value: float, b: int) -> float:
+    """The truth of an element: what its entry says if that is admissible, else the nearest value of the grid.
+
+    Admissible is a value of the grid, neither NaN nor -0, between the roundings of both ends of the ball.
+    """
+    num, radius, den, exponent = ball
+    nearest = to_grid(num, den, exponent, b, Toward.NEAREST)
+    if kind == NOT_LOGGED:
+        return nearest
+    if kind == WRITTEN:
+        if not on_grid(value, b):
+            return nearest
+    else:
+        value = to_grid(num, den, exponent, b, Toward(kind))
+    if value == nearest:
+        return nearest
+    low = to_grid(num - radius, den, exponent, b, Toward.NEAREST)
+    high = to_grid(num + radius, den, exponent, b, Toward.NEAREST)
+    return value if low <= value <= high else nearest
+
+
+def on_grid(value: float, b: int) -> bool:
+    """Is this a value that a wide entry may have? Infinities are; NaN and -0 are not."""
+    if math.isnan(value) or (not value and math.copysign(1.0, value) < 0):
+        return False
+    if math.isinf(value):
+        return True
+    num, den = value.as_integer_ratio()
+    return to_grid(num, den, 0, b, Toward.NEAREST) == value

@@ -1,0 +1,194 @@
+"""The terms of chosen elements of a sum or contraction, in pieces (index rules: docs/opset.md, sections 5 to 7).
+
+slot    a place k of the element's chain; one that holds no term (a tap in the padding) gives a zero
+count   how many terms there are: the n of the radius
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidInput
+from .primitives import F64
+from .taps import I64, Attrs, input_axis, output_axis
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Of `positions`, in their order. `take(chosen, start, stop)` gives the exact products of slots start to stop, as
+    float64 [chosen, stop - start]; `chosen` are indices into the positions. Slots from `slots` on are not asked for.
+    """
+
+    slots: I64
+    counts: I64
+    take: Callable[[I64, int, int], F64]
+
+
+def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> Terms:
+    """Raises InvalidInput for an operator that is no sum of products. `positions` are row-major, of the output."""
+    match name, inputs:
+        case "sum", (x,):
+            return _sum(x, attrs, positions)
+        case "mm" | "bmm", (a, b):
+            return _product(a, b, positions)
+        case "conv2d", (x, w):
+            return _conv2d(x, w, attrs, positions)
+        case "conv2d_input_grad", (dy, w):
+            return _conv2d_input_grad(dy, w, attrs, positions)
+        case "conv2d_weight_grad", (dy, x):
+            return _conv2d_weight_grad(dy, x, attrs, positions)
+        case "scatter_add", (base, idx, src):
+            return _scatter_add(base, idx, src, positions)
+    raise InvalidInput(f"{name} of {len(inputs)} inputs is no sum of products")
+
+
+def _digits(numbers: I64, shape: Sequence[int]) -> list[I64]:
+    """Row-major indices of positions in a shape, which may be ()."""
+    digits = []
+    for size in reversed(shape):
+        numbers, digit = np.divmod(numbers, max(size, 1))
+        digits.append(digit)
+    return digits[::-1]
+
+
+def _uniform(positions: I64, slots: int, counts: I64 | int, take: Callable[[I64, int, int], F64]) -> Terms:
+    return Terms(
+        np.full(positions.size, slots, dtype=np.int64),
+        np.broadcast_to(np.int64(counts), positions.shape),
+        take,
+    )
+
+
+def _sum(x: Any, attrs: Attrs, positions: I64) -> Terms:
+    strides = [math.prod(x.shape[d + 1 :]) for d in range(x.ndim)]
+    reduced = list(attrs["dims"])
+    kept = [d for d in range(x.ndim) if d not in reduced]
+    flat = x.reshape(-1)
+
+    def offsets(numbers: I64, dims: list[int]) -> I64:
+        digits = _digits(numbers, [x.shape[d] for d in dims])
+        return sum(
+            (digit * strides[d] for digit, d in zip(digits, dims, strict=True)), np.zeros_like(numbers)
+        )
+
+    bases, terms = offsets(positions, kept), math.prod(x.shape[d] for d in reduced)
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        inner = offsets(np.arange(start, stop), reduced)
+        return _f64(flat[bases[chosen, None] + inner])
+
+    return _uniform(positions, terms, terms, take)
+
+
+def _product(a: Any, b: Any, positions: I64) -> Terms:
+    left, right = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:])
+    batch, row, column = _digits(positions, (left.shape[0], left.shape[1], right.shape[2]))
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        one = left[batch[chosen], row[chosen], start:stop]
+        other = right[batch[chosen], start:stop, column[chosen]]
+        products: F64 = _f64(one) * other
+        return products
+
+    return _uniform(positions, left.shape[2], left.shape[2], take)
+
+
+def _conv2d(x: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
+    groups, (images, _, *size), (filters, channels, *kernel) = int(attrs["groups"]), x.shape, w.shape
+    out = [
+        (size[i] + 2 * attrs["padding"][i] - attrs["dilation"][i] * (kernel[i] - 1) - 1) // attrs["stride"][i]
+        + 1
+        for i in (0, 1)
+    ]
+    n, f, *at = _digits(positions, (images, filters, *out))
+    axes = [input_axis(attrs, i, out[i], kernel[i], size[i]) for i in (0, 1)]
+    first = f // max(filters // groups, 1) * channels
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        c, r, s = _digits(np.arange(start, stop), (channels, *kernel))
+        y, z = (digit[chosen, None] for digit in at)
+        (rows, has_row), (columns, has_column) = axes
+        read = x[n[chosen, None], first[chosen, None] + c, rows[y, r], columns[z, s]]
+        weight = w[f[chosen, None], c, r, s]
+        return _existing(has_row[y, r] & has_column[z, s], read, weight)
+
+    exist = [axes[i][1].sum(axis=1)[at[i]] for i in (0, 1)]
+    slots = channels * math.prod(kernel) if x.size else 0
+    return _uniform(positions, slots, channels * exist[0] * exist[1], take)
+
+
+def _conv2d_input_grad(dy: Any, w: Any, attrs: Attrs, positions: I64) -> Terms:
+    groups, (images, filters, *out), (_, channels, *kernel) = int(attrs["groups"]), dy.shape, w.shape
+    size, each = attrs["input_hw"], filters // groups
+    n, channel, *at = _digits(positions, (images, groups * channels, *size))
+    axes = [output_axis(attrs, i, size[i], kernel[i], out[i]) for i in (0, 1)]
+    group, c = np.divmod(channel, max(channels, 1))
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        f, r, s = _digits(np.arange(start, stop), (each, *kernel))
+        f = group[chosen, None] * each + f
+        h, v = (digit[chosen, None] for digit in at)
+        (rows, has_row), (columns, has_column) = axes
+        read = dy[n[chosen, None], f, rows[h, r], columns[v, s]]
+        weight = w[f, c[chosen, None], r, s]
+        return _existing(has_row[h, r] & has_column[v, s], read, weight)
+
+    exist = [axes[i][1].sum(axis=1)[at[i]] for i in (0, 1)]
+    return _uniform(positions, each * math.prod(kernel), each * exist[0] * exist[1], take)
+
+
+def _conv2d_weight_grad(dy: Any, x: Any, attrs: Attrs, positions: I64) -> Terms:
+    groups, (images, filters, *out), kernel = int(attrs["groups"]), dy.shape, attrs["kernel_hw"]
+    channels = x.shape[1] // groups
+    f, c, *at = _digits(positions, (filters, channels, *kernel))
+    axes = [input_axis(attrs, i, out[i], kernel[i], x.shape[2 + i]) for i in (0, 1)]
+    channel = f // max(filters // groups, 1) * channels + c
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        n, y, z = _digits(np.arange(start, stop), (images, *out))
+        r, s = (digit[chosen, None] for digit in at)
+        (rows, has_row), (columns, has_column) = axes
+        read = x[n, channel[chosen, None], rows[y, r], columns[z, s]]
+        return _existing(has_row[y, r] & has_column[z, s], dy[n, f[chosen, None], y, z], read)
+
+    exist = [axes[i][1].sum(axis=0)[at[i]] for i in (0, 1)]
+    slots = images * math.prod(out) if x.size else 0
+    return _uniform(positions, slots, images * exist[0] * exist[1], take)
+
+
+def _scatter_add(base: Any, idx: I64, src: Any, positions: I64) -> Terms:
+    """Slot 0 is the base, the others are the rows that met there, in order."""
+    width = math.prod(base.shape[1:])
+    flat, sources, destination = idx.reshape(-1), src.reshape(idx.size, width), base.reshape(-1)
+    row, column = np.divmod(positions, max(width, 1))
+    order = np.argsort(flat, kind="stable")
+    first = np.searchsorted(flat, row, "left", sorter=order)
+    met = np.searchsorted(flat, row, "right", sorter=order) - first
+
+    def take(chosen: I64, start: int, stop: int) -> F64:
+        slot = np.arange(start, stop)
+        exists = (slot >= 1) & (slot <= met[chosen, None])
+        place = np.where(exists, first[chosen, None] + slot - 1, 0)
+        terms = np.zeros(exists.shape)
+        if idx.size:
+            terms = np.where(exists, sources[order[place], column[chosen, None]].astype(np.float64), 0.0)
+        if start == 0:
+            terms[:, 0] = destination[positions[chosen]]
+        return terms
+
+    return Terms(met + 1, met + 1, take)
+
+
+def _existing(exists: Any, a: Any, b: Any) -> F64:
+    """The exact products, and zeros for taps that do not exist, whatever they would have met."""
+    return np.where(exists, _f64(a) * b, 0.0)
+
+
+def _f64(x: Any) -> F64:
+    wide: F64 = x.astype(np.float64)
+    return wide
