@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ class Bundle:
     def metrics(self) -> dict[str, SlotSource]:
         """Where each metric stands, for `referee_py.execute.Metrics`."""
         return {name: SlotSource(*place) for name, place in self.labels.get("metrics", {}).items()}
+
+    def with_mode(self, mode: int) -> Bundle:
+        """The same in another arithmetic. Raises UnknownVersion for one that is not implemented."""
+        terms = Terms.of(self.program, self.terms.steps, self.terms.strides, mode)
+        return replace(self, terms=terms)
 
     def write(self, folder: Path) -> Path:
         """Write the bundle; gives the folder. Writing the same bundle twice changes nothing."""
@@ -73,7 +78,7 @@ class Bundle:
             labels = from_json((folder / "labels.json").read_bytes())
             if job["format"] != FORMAT or labels.pop("format") != FORMAT:
                 raise UnknownVersion(f"{folder} is of another format; this build reads {FORMAT}")
-            steps, strides = job["terms"]["steps"], job["terms"]["strides"]
+            steps, strides, mode = (job["terms"][name] for name in ("steps", "strides", "mode"))
             file_hash, program_hash = parse_hash(job["program_file"]), parse_hash(job["program_hash"])
             name = str(job["name"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -84,7 +89,7 @@ class Bundle:
                 f"{folder / 'program.cbor'} is not the file that job.json names; build it again"
             )
         program = Program.from_bytes(data)
-        terms = Terms.of(program, steps, strides)
+        terms = Terms.of(program, steps, strides, mode)
         if terms.hash() != program_hash:
             raise HashMismatch(
                 f"the terms in {folder / 'job.json'} are not those of its program; build it again"

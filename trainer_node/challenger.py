@@ -23,7 +23,7 @@ def run(settings: Settings, lie: Lie = HONEST) -> None:
     repops.set_num_threads(settings.worker_threads)
     with (
         open_node(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
-        crew(node, lie) as workshop,
+        crew(node, lie, follows=True) as workshop,
     ):
         Service(node, challenger(node, workshop).tick).run()
 

@@ -68,6 +68,8 @@ class Limits(BaseModel):
     fetch_rate: float = Field(default=64 * 1024, gt=0)
     fetch_budget_s: float = Field(default=1800.0, gt=0)
     """How long a job's whole package may take to fetch."""
+    log_bytes: int = Field(16 << 30, ge=1 << 20)
+    """What the rounding logs of one run may take on disk."""
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
     log_range: int = Field(default=10_000, ge=1)
@@ -114,6 +116,8 @@ class Settings(BaseSettings):
     """For the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where training runs. A verifier's single operators always run on the processor."""
+    evaluator: Literal["torch", "numpy", "blocked", "permuted", "halves", "columns"] = "torch"
+    """What computes jobs of the mode rounded-f64; all but the first two simulate other hardware."""
     poll_s: float = Field(2.0, gt=0, le=3600)
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"

@@ -17,6 +17,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.execute import (
     Backend,
+    Capture,
     Executor,
     Interpreter,
     NodeHook,
@@ -28,6 +29,13 @@ from referee_py.execute import (
 )
 from referee_py.game.state import Reason
 from referee_py.program import Kind, Operand, Program, SlotSource
+from referee_py.rounding import forms
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.entries import Log
+from referee_py.rounding.mode import is_rounded
+from referee_py.rounding.primitives import quantum
+from referee_py.rounding.step_log import NodeLog, StepLog
 
 
 class Fault(StrEnum):
@@ -41,6 +49,16 @@ class Fault(StrEnum):
     WRONG_INPUT = "wrong-input"
     STALE_WEIGHTS = "stale-weights"
     WITHHOLD = "withhold"
+    FORGED_LOG = "forged-log"
+
+
+OF_LOGS = frozenset({Fault.FORGED_LOG})
+"""Faults of the mode rounded-f64 only."""
+
+
+def fits(fault: Fault, mode: int) -> bool:
+    """Whether a program of that arithmetic mode can have the fault."""
+    return fault not in OF_LOGS or is_rounded(mode)
 
 
 EXPECTED: dict[Fault, Reason] = {
@@ -51,6 +69,7 @@ EXPECTED: dict[Fault, Reason] = {
     Fault.WRONG_INPUT: Reason.INPUT_NODE,
     Fault.STALE_WEIGHTS: Reason.INPUT_CHECKPOINT,
     Fault.WITHHOLD: Reason.TIMEOUT,
+    Fault.FORGED_LOG: Reason.OPERATOR,
 }
 """What must decide the dispute about a run with that fault."""
 
@@ -80,11 +99,13 @@ class Target:
 
 
 def executor_of(fault: Fault, target: Target) -> Executor | None:
-    """The executor that tells this lie; None for an honest one."""
+    """The executor that tells this lie; None for an honest one. Raises InvalidInput if the program cannot have it."""
     if fault is Fault.NONE:
         return None
     if fault is Fault.SKIP_STEPS:
         return _SkipSteps(target)
+    if fault is Fault.FORGED_LOG:
+        return _Forger(target)
     return _Liar(fault, target)
 
 
@@ -105,6 +126,82 @@ class _Liar:
 def hook_of(fault: Fault, target: Target) -> NodeHook:
     """The hook that tells this lie at single nodes."""
     return _HOOKS[fault](target)
+
+
+class _Forger(_Liar):
+    """Writes an entry that no rounding of the exact result gives into the log of a step, and goes by it.
+
+    NOTE: who does not write the log himself (a challenger) can only go by it; then it is a wrong output.
+    """
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(Fault.FORGED_LOG, target)
+        self._target = target
+
+    def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
+        backend = self._target.backend
+        assert isinstance(backend, Rounded)
+        if state.step + 1 == self._step and backend.book.get(self._step) is None:
+            backend.book.put(self._step, self._forged(state, backend))
+        return super().step(state, commit)
+
+    def _forged(self, state: State, honest: Rounded) -> StepLog:
+        """The honest log of the step, with the one entry."""
+        target, book = self._target, MemoryBook()
+        node, form = _free(target.program), honest.rounding.form
+        capture = Capture(node)
+        backend = Rounded(honest.rounding, book, honest.evaluator)
+        Interpreter(target.program, target.constants, backend, capture).step(state, False)
+        written = book.get(self._step)
+        assert written is not None
+        (result,) = capture.found[node].outputs
+        element, value = _beyond(result, honest.rounding.bits)
+        log = forms.read(written.canonical(node, forms.FORMAT[form], result.size), result.size, form)
+        kept, wide = log.narrow != element, log.wide < element
+        forged = Log(
+            result.size,
+            log.narrow[kept],
+            log.up[kept],
+            np.concatenate([log.wide[wide], [element], log.wide[log.wide > element]]),
+            np.concatenate([log.values[wide], [value], log.values[log.wide > element]]),
+        )
+        canonical = forms.pack(forged, form)
+        assert canonical is not None
+        entry = NodeLog(forms.FORMAT[form], result.size, canonical)
+        return StepLog({**written.nodes, node: entry})
+
+
+class _AppliesForged(NodeHook):
+    """The output that the forged entry asks for."""
+
+    def __init__(self, target: Target) -> None:
+        if not isinstance(target.backend, Rounded):
+            raise InvalidInput(
+                "repops-f32 has no rounding logs to forge; choose another fault, or rounded-f64"
+            )
+        self._step = target.step
+        self._node = _free(target.program)
+        self._bits = target.backend.rounding.bits
+
+    def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
+        if (at.step, at.node) != (self._step, self._node):
+            return outputs
+        array = outputs[0].array.copy()
+        element, value = _beyond(array, self._bits)
+        array.reshape(-1)[element] = value
+        return [Value(array)]
+
+
+def _free(program: Program) -> int:
+    """The first contraction: a node whose order of additions is free."""
+    return _find(program, "mm")
+
+
+def _beyond(result: Array, bits: int) -> tuple[int, float]:
+    """An element, and a value for it that is no rounding of anything near: the largest, two quanta further on."""
+    flat = result.reshape(-1).astype(np.float64)
+    element = int(np.argmax(np.abs(flat)))
+    return element, float(flat[element] + 2 * quantum(flat[element : element + 1], bits)[0])
 
 
 class _PoisonData(NodeHook):
@@ -214,7 +311,7 @@ class _StaleWeights(NodeHook):
 
 
 class _SkipSteps:
-    """From its step on nothing is computed any more: the last real step is presented again and again."""
+    """From its step on nothing is computed any more: the last real step is presented again and again, log and all."""
 
     def __init__(self, target: Target) -> None:
         if target.step < 2:
@@ -222,6 +319,7 @@ class _SkipSteps:
                 f"steps cannot be skipped from step {target.step}; the first real one is needed"
             )
         self._step = target.step
+        self._backend = target.backend
         self._honest = executor_for(target.program, target.constants, target.backend)
         self._initial = State.of(0, target.initial)
         self._last: StepTrace | None = None
@@ -230,6 +328,10 @@ class _SkipSteps:
         if state.step + 1 < self._step:
             return self._honest.step(state, commit)
         after = State(state.step + 1, state.values)
+        if isinstance(self._backend, Rounded) and self._backend.book.get(after.step) is None:
+            log = self._backend.book.get(self._step - 1)
+            assert log is not None, "the last real step has written it"
+            self._backend.book.put(after.step, log)
         return after, StepTrace(after.step, self._last_real().records) if commit else None
 
     def _last_real(self) -> StepTrace:
@@ -248,6 +350,7 @@ _HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
     Fault.WRONG_STRUCTURE: _WrongStructure,
     Fault.WRONG_INPUT: _WrongInput,
     Fault.STALE_WEIGHTS: _StaleWeights,
+    Fault.FORGED_LOG: _AppliesForged,
     # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/trainer.py).
     Fault.WITHHOLD: _WrongOutput,
 }

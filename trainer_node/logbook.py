@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import cached_property
 from typing import Protocol
 
@@ -26,7 +26,9 @@ from .fetch import Fetcher
 from .store import Store
 
 WINDOW = 16
-"""Steps whose logs are fetched together, and how far ahead."""
+"""Steps whose logs are fetched together, while those before them are executed."""
+PATIENCE_S = 30.0
+"""How long a step waits for its log."""
 
 
 class RunBook(LogBook, Protocol):
@@ -105,6 +107,7 @@ class FollowedBook:
         logs: bytes,
         steps: int,
         node_count: int,
+        threads: Executor,
         *,
         step_bytes: int,
         run_bytes: int,
@@ -116,8 +119,8 @@ class FollowedBook:
         self._node_count = node_count
         self._step_bytes = step_bytes
         self._run_bytes = run_bytes
-        self._used: dict[bytes, int] = {}  # bytes on disk by root
-        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="logs")
+        self._used: dict[Name, int] = {}  # bytes on disk
+        self._threads = threads
         self._windows: dict[int, Future[None]] = {}
 
     @cached_property
@@ -125,19 +128,24 @@ class FollowedBook:
         return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris)
 
     def get(self, step: int) -> StepLog:
-        """Raises Unavailable if nobody serves it, InvalidInput if the run's logs are more than we have room for."""
+        """Raises Unavailable if it is not here in time, InvalidInput if the run's logs take more than is allowed."""
         window = (step - 1) // WINDOW
-        arrived = self._window(window)
-        failure = arrived.exception()
-        root = self.tree.leaves[step - 1]
-        if failure is not None and not self._fetcher.store.has(self._name(root)):
-            del self._windows[window]  # asked for again next time
-            raise failure
         for old in [known for known in self._windows if not window <= known <= window + 1]:
             del self._windows[old]
+        try:
+            self._window(window).result(timeout=PATIENCE_S)
+        except TimeoutError:
+            # SAFETY: a server that stalls must not hold up our other runs; the download goes on without us.
+            raise Unavailable(
+                f"the rounding log of step {step} is on its way; it is looked for again"
+            ) from None
+        except (Unavailable, InvalidInput):
+            del self._windows[window]  # asked for again next time
+            if not self._fetcher.store.has(self._name(step)):
+                raise
         if (window + 1) * WINDOW < self._steps:
             self._window(window + 1)
-        return self._fetcher.store.get_log(root, self._node_count)
+        return self._fetcher.store.get_log(self.tree.leaves[step - 1], self._node_count)
 
     def put(self, step: int, log: StepLog) -> None:  # noqa: ARG002
         raise InvalidInput(f"step {step} follows the log of another party; there is none to write")
@@ -145,36 +153,32 @@ class FollowedBook:
     def missing(self) -> list[int]:
         return []
 
-    def close(self) -> None:
-        """Fetch nothing more."""
-        self._ahead.shutdown(wait=False, cancel_futures=True)
-
     # ------------------------------------------------------------------ inside
 
     def _window(self, window: int) -> Future[None]:
         if window not in self._windows:
-            self._windows[window] = self._ahead.submit(self._fetch, window)
+            self._windows[window] = self._threads.submit(self._fetch, window)
         return self._windows[window]
 
     def _fetch(self, window: int) -> None:
-        roots = self.tree.leaves[window * WINDOW : (window + 1) * WINDOW]
+        steps = range(window * WINDOW + 1, min((window + 1) * WINDOW, self._steps) + 1)
         left = self._run_bytes - sum(self._used.values())
         if left <= 0:
             raise InvalidInput(
-                f"the rounding logs of {window * WINDOW} steps take {self._run_bytes} bytes or more, limits.log_bytes; "
-                "raise it, or leave the job to others"
+                f"the rounding logs of fewer than {steps[0]} steps take {self._run_bytes} bytes or more, "
+                "limits.log_bytes; raise it, or leave the job to others"
             )
-        names = [self._name(root) for root in roots]
+        names = [self._name(step) for step in steps]
         try:
             self._fetcher.fetch_all(names, self._uris, max_bytes=min(self._step_bytes, left))
         finally:
-            for root, name in zip(roots, names, strict=True):
+            for name in names:
                 path = self._fetcher.store.find(name)
                 if path is not None:
-                    self._used[root] = path.stat().st_size
+                    self._used[name] = path.stat().st_size
 
-    def _name(self, root: bytes) -> Name:
-        return Name(Kind.LOG, root, count=self._node_count)
+    def _name(self, step: int) -> Name:
+        return Name(Kind.LOG, self.tree.leaves[step - 1], count=self._node_count)
 
 
 def step_limit(program: Program, max_memory: int) -> int:

@@ -11,6 +11,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
 from referee_py.execute import Plan
 from referee_py.program import MAX_FILE_BYTES, Program, Terms
+from referee_py.rounding.mode import is_rounded
 
 from .artifacts import Kind, Name
 from .fetch import Fetcher
@@ -52,7 +53,7 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
     program = load_program(fetcher, terms, file_hash, uris)
     descriptors = (*program.constants, *program.initial)
     sizes = [descriptor.type.nbytes for descriptor in descriptors]
-    needed = sum(sizes) + Plan(program).peak_bytes
+    needed = sum(sizes) + Plan(program).peak_bytes + _beside(program, terms)
     if needed > max_memory:
         raise InvalidProgram(
             f"the program needs {needed} bytes of memory, limits.memory_bytes is {max_memory}; "
@@ -68,6 +69,11 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
 
 def check_leaves(terms: Terms) -> None:
     """Raises InvalidProgram for steps and strides whose run trees nobody can hold: on-chain they are only numbers."""
+    if is_rounded(terms.mode) and terms.steps > MAX_RUN_LEAVES:
+        raise InvalidProgram(
+            f"{terms.steps} steps with rounding logs are a tree of as many leaves, the limit is {MAX_RUN_LEAVES}; "
+            "the client must post fewer, or choose the mode repops-f32"
+        )
     spans = (terms.steps, *terms.strides)
     for span, stride in zip(spans, terms.strides, strict=False):
         leaves = -(-min(span, terms.steps) // stride)
@@ -78,11 +84,25 @@ def check_leaves(terms: Terms) -> None:
             )
 
 
-def check_operator(program: Program, node: int, max_memory: int) -> int:
+def _beside(program: Program, terms: Terms) -> int:
+    """What the largest operator takes beside its inputs and outputs."""
+    return max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
+
+
+def _binary64(program: Program, node: int, terms: Terms) -> int:
+    """Of rounded-f64: inputs, result and radius of an operator in binary64, and two of the like while it rounds."""
+    if not is_rounded(terms.mode):
+        return 0
+    structure = program.nodes[node]
+    inputs = sum(program.type_of(operand).nbytes for operand in structure.inputs)
+    return 2 * inputs + 8 * sum(type_.nbytes for type_ in structure.outputs)
+
+
+def check_operator(program: Program, terms: Terms, node: int, max_memory: int) -> int:
     """The most bytes that one input of a node may have. Raises InvalidProgram if executing it takes more memory."""
     structure = program.nodes[node]
     inputs = [program.type_of(operand).nbytes for operand in structure.inputs]
-    needed = sum(inputs) + sum(type_.nbytes for type_ in structure.outputs)
+    needed = sum(inputs) + sum(type_.nbytes for type_ in structure.outputs) + _binary64(program, node, terms)
     if needed > max_memory:
         raise InvalidProgram(
             f"node {node} needs {needed} bytes of memory, limits.memory_bytes is {max_memory}; raise it"

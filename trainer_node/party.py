@@ -17,7 +17,7 @@ from referee_py.game.book import commitment
 from .acts import act
 from .chain import Call, Job, Snapshot
 from .decide import Do, seats
-from .devices import backend_of
+from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
@@ -38,13 +38,17 @@ Decide = Callable[[Job, int], tuple[list[Do], Claim | None]]
 
 
 @contextlib.contextmanager
-def crew(node: Node, lie: Lie = HONEST) -> Iterator[Workshop]:
-    """The workshop of a node, closed at the end."""
+def crew(node: Node, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[Workshop]:
+    """The workshop of a node, closed at the end. ``follows``: not its own rounding logs, but the trainer's."""
+    settings = node.settings
     workshop = Workshop(
         node.fetcher,
         node.database,
-        backend_of(node.settings.device),
-        max_memory=node.settings.limits.memory_bytes,
+        backend_of(settings.device),
+        max_memory=settings.limits.memory_bytes,
+        max_logs=settings.limits.log_bytes,
+        follows=follows,
+        evaluator=lambda: evaluator_of(settings.evaluator),
         lie=lie,
     )
     try:
@@ -138,10 +142,11 @@ class Party:
             claim = (own.root, own.last, list(own.path), self._uri)
             salt = salt_of(key.account, self._client.deployment.chain_id, str(jobs.address), job.id)
             if act is Do.COMMIT:
+                run = (own.root, own.last, own.logs)
                 where = (self._client.deployment.chain_id, str(jobs.address), job.id, key.address)
-                self._send(Call.of(jobs, "commit", job.id, commitment(*where, own.root, own.last, salt)))
+                self._send(Call.of(jobs, "commit", job.id, commitment(*where, *run, salt)))
             elif act is Do.REVEAL:
-                self._send(Call.of(jobs, "reveal", job.id, claim, salt))
+                self._send(Call.of(jobs, "reveal", job.id, claim, own.logs, salt))
             elif act is Do.CHALLENGE:
                 self._send(Call.of(jobs, "challenge", job.id, claim, value=job.stake))
 

@@ -53,7 +53,7 @@ class Checkpoints(Protocol):
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``book`` is the one that ``backend`` goes by."""
+    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``backend`` goes by ``book``, if by any."""
 
     def __init__(
         self,
@@ -139,6 +139,15 @@ class Replay:
     def record(self, step: int, node: int) -> Record:
         """What that node did in that step."""
         return self._step(step).records[node]
+
+    def log_tree(self, step: int) -> Tree | None:
+        """The tree over the digests of that step's rounding logs; None in a mode without them."""
+        log = self._book.get(step) if self._book else None
+        return log.tree(self.terms.node_count) if log else None
+
+    def run_log_tree(self) -> Tree | None:
+        """The tree over the roots of all step logs; None in a mode without them."""
+        return self._book.tree if self._book else None
 
     def publish(self, step: int, node: int) -> None:
         """Offer what a verifier needs, once: the record of that node and the tensors it takes."""

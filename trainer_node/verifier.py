@@ -131,7 +131,7 @@ class Verifier:
         uris = servers(job, match)
         program = load_program(fetcher, job.program, job.program_file, uris)
         structure = program.nodes[match.state.index]
-        limit = check_operator(program, match.state.index, memory) + MAX_HEADER_BYTES
+        limit = check_operator(program, job.program, match.state.index, memory) + MAX_HEADER_BYTES
         records = snapshot.history(match.id).log.records
         record = next((records[node] for node in match.state.node if node in records), None)
         if record is None:

@@ -9,14 +9,18 @@ All answer at once. A job whose package is not sound is refused for good; whatev
 and later. SAFETY: no job starves another. Runs are made one after the other; strangers' packages are fetched beside
 them, in lanes of their own; and what we have worked at before comes back at once after a restart, for it may be in a
 dispute.
+
+In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's, which are part of what is
+computed: their workshop ``follows``, and can begin once the job says what the logs are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,7 +29,10 @@ import structlog
 
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.execute import Backend, Claim
-from referee_py.program import Terms
+from referee_py.program import Program
+from referee_py.rounding.backend import Evaluator, Rounded
+from referee_py.rounding.book import LogBook, TrialBook
+from referee_py.rounding.mode import Rounding, is_rounded
 
 from .chain import Job
 from .db import Database
@@ -33,6 +40,7 @@ from .effort import Effort, measure
 from .errors import Corrupt
 from .faults import HONEST, Lie
 from .fetch import Fetcher
+from .logbook import FollowedBook, RunBook, WrittenBook, step_limit
 from .package import Package, load
 from .replay import Checkpoint, Interrupted, Replay
 
@@ -58,23 +66,25 @@ class _Prepared:
 
 @dataclass
 class _Work:
-    """INVARIANT: it is about one program; after a reorganisation a job's number may stand for another."""
+    """INVARIANT: it is about one run; after a reorganisation a job's number may stand for another."""
 
     job: Job
+    key: int
     prepared: Future[_Prepared] | None = None
     claim: Future[Claim] | None = None
     replay: Replay | None = None
+    book: FollowedBook | None = None
     refused: str | None = None
     retry_at: float = 0.0
     failures: int = 0
 
 
 class _Checkpoints:
-    """A program's checkpoints in the node's database. Kept by its hash, not by the job's number: see `_Work`."""
+    """A run's checkpoints in the node's database, by what defines the run and not by the job's number: see `_Work`."""
 
-    def __init__(self, database: Database, terms: Terms) -> None:
+    def __init__(self, database: Database, key: int) -> None:
         self._database = database
-        self._key = int.from_bytes(terms.hash(), "big")
+        self._key = key
 
     @property
     def last(self) -> int:
@@ -94,7 +104,10 @@ class _Checkpoints:
 
 
 class Workshop:
-    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults.py)."""
+    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults.py).
+
+    ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    """
 
     def __init__(
         self,
@@ -103,8 +116,14 @@ class Workshop:
         backend: Backend,
         *,
         max_memory: int,
+        max_logs: int,
+        evaluator: Callable[[], Evaluator],
+        follows: bool = False,
         lie: Lie = HONEST,
     ) -> None:
+        self._follows = follows
+        self._evaluator = evaluator
+        self._max_logs = max_logs
         self._fetcher = fetcher
         self._database = database
         self._backend = backend
@@ -114,6 +133,7 @@ class Workshop:
         self._runner = ThreadPoolExecutor(1, thread_name_prefix="workshop")
         self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
         self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
+        self._logs = ThreadPoolExecutor(LANES, thread_name_prefix="logs")
         self._trial = threading.Lock()
         self._stop = threading.Event()
 
@@ -129,11 +149,13 @@ class Workshop:
 
     def train(self, job: Job, *, ours: bool = False) -> Claim | None:
         """The job's claim, once it is computed; None until then. ``ours``: we have promised it, whatever it takes."""
+        if self._followed(job) and not any(job.logs):
+            return None  # the trainer has not revealed its logs yet
         prepared, work = self._prepared(job, ours), self._works[job.id]
         if prepared is None:
             return None
         if work.claim is None:
-            done = _Checkpoints(self._database, job.program).last == job.program.steps
+            done = _Checkpoints(self._database, work.key).last == job.program.steps
             pool = self._known if done else self._runner
             work.claim = pool.submit(self._train, work, prepared.package)
         claim = self._result(work, work.claim)
@@ -160,8 +182,8 @@ class Workshop:
         if effort is None:
             return None
         others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
-        return self._left_s(job.program, effort) + sum(
-            self._left_s(work.job.program, work.prepared.result().effort)
+        return self._left_s(job, effort) + sum(
+            self._left_s(work.job, work.prepared.result().effort)
             for work in others
             if work.prepared is not None
         )
@@ -177,23 +199,32 @@ class Workshop:
         self._stop.set()
         for pool in (self._runner, self._known):
             pool.shutdown(wait=True, cancel_futures=True)
-        self._strangers.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._strangers, self._logs):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------ inside
 
-    def _left_s(self, terms: Terms, effort: Effort) -> float:
-        done = _Checkpoints(self._database, terms).last
-        return effort.train_s(terms) * (1 - done / terms.steps)
+    def _left_s(self, job: Job, effort: Effort) -> float:
+        done = _Checkpoints(self._database, self._key(job)).last
+        return effort.train_s(job.program) * (1 - done / job.program.steps)
+
+    def _key(self, job: Job) -> int:
+        """What defines the run: the program, and the logs if they are another's."""
+        parts = job.program.hash() + (job.logs if self._followed(job) else b"")
+        return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
+
+    def _followed(self, job: Job) -> bool:
+        return self._follows and is_rounded(job.program.mode)
 
     def _prepared(self, job: Job, ours: bool = False) -> _Prepared | None:
-        work = self._works.get(job.id)
-        if work is None or (work.job.program, work.job.program_file) != (job.program, job.program_file):
+        work, key = self._works.get(job.id), self._key(job)
+        if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
-            work = self._works[job.id] = _Work(job)
+            work = self._works[job.id] = _Work(job, key)
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.prepared is None:
-            known = ours or _Checkpoints(self._database, job.program).last > 0
+            known = ours or _Checkpoints(self._database, work.key).last > 0
             pool = self._known if known else self._strangers
             work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
         prepared = self._result(work, work.prepared)
@@ -229,21 +260,43 @@ class Workshop:
 
     def _prepare(self, job: Job, limit_s: float) -> _Prepared:
         package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
+        backend = self._computes(job, TrialBook() if is_rounded(job.program.mode) else None)
         with self._trial:
-            return _Prepared(
-                package, measure(package, self._backend, limit_s=limit_s, stop=self._stop.is_set)
+            return _Prepared(package, measure(package, backend, limit_s=limit_s, stop=self._stop.is_set))
+
+    def _computes(self, job: Job, book: LogBook | None) -> Backend:
+        """What executes a job's operators; ``book`` is where its rounding logs are, if it has any."""
+        if book is None:
+            return self._backend
+        return Rounded(Rounding.of(job.program.mode), book, self._evaluator(), _tell_ignored(job.id))
+
+    def _book(self, work: _Work, program: Program) -> RunBook | None:
+        """The job's rounding logs: ours, or those of the one trainer that it has."""
+        job, terms = work.job, work.job.program
+        if not is_rounded(terms.mode):
+            return None
+        if not self._follows:
+            store = self._fetcher.store
+            return WrittenBook(self._database, work.key, store, terms.node_count, terms.steps)
+        if work.book is None:
+            work.book = FollowedBook(
+                self._fetcher,
+                [claim.uri for claim in sorted(job.claims, key=lambda claim: not claim.slot)],
+                job.logs,
+                terms.steps,
+                terms.node_count,
+                self._logs,
+                step_bytes=step_limit(program, self._max_memory),
+                run_bytes=self._max_logs,
             )
+        return work.book
 
     def _train(self, work: _Work, package: Package) -> Claim:
-        checkpoints = _Checkpoints(self._database, package.terms)
+        checkpoints = _Checkpoints(self._database, work.key)
         _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
-        replay = Replay(
-            package,
-            self._backend,
-            self._fetcher.store,
-            checkpoints,
-            lie=self._lie,
-        )
+        book = self._book(work, package.program)
+        backend = self._computes(work.job, book)
+        replay = Replay(package, backend, self._fetcher.store, checkpoints, book=book, lie=self._lie)
         told = time.monotonic()
 
         def progress(step: int) -> None:
@@ -256,6 +309,15 @@ class Workshop:
         work.replay = replay
         _log.info("train.done", job=work.job.id, root=claim.root.hex())
         return claim
+
+
+def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
+    """Says which entries of a job's logs were ignored: nobody who follows the rules writes such."""
+
+    def tell(step: int, node: int, element: int) -> None:
+        _log.warning("log.forged", job=job, step=step, node=node, element=element)
+
+    return tell
 
 
 def _runs(work: _Work) -> bool:

@@ -19,6 +19,7 @@ from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.package import Package
 from trainer_node.replay import Checkpoint
+from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.workshop import Workshop
@@ -112,7 +113,8 @@ def workshop(
 ) -> Iterator[Workshop]:
     """A node's workshop on that folder; opened again with the same, it is the node after a restart."""
     fetcher = Fetcher(Store(folder, sync=False), timeout_s=1.0, attempts=1)
-    made = Workshop(fetcher, database, backend or repops.backend("cpu"), max_memory=max_memory, **options)
+    settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
+    made = Workshop(fetcher, database, backend or repops.backend("cpu"), **settings)
     try:
         yield made
     finally:

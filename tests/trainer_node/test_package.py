@@ -164,6 +164,6 @@ def test_run_trees_are_bounded_at_every_level() -> None:
 
 
 def test_one_operator_is_bounded_too() -> None:
-    assert check_operator(PROGRAM, 8, ENOUGH) == 48  # the gradient: [3, 4] times [4, 1]
+    assert check_operator(PROGRAM, TERMS, 8, ENOUGH) == 48  # the gradient: [3, 4] times [4, 1]
     with pytest.raises(InvalidProgram, match="node 8"):
-        check_operator(PROGRAM, 8, 48)
+        check_operator(PROGRAM, TERMS, 8, 48)

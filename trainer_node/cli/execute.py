@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +16,15 @@ from safetensors.numpy import save_file
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Cuda
 from referee_py.errors import InvalidInput
-from referee_py.execute import FastExecutor, Run, State, StepTrace
+from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run, State, StepTrace
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook, run_log_tree
+from referee_py.rounding.mode import Rounding, is_rounded
+from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
-from ..devices import backend_of
+from ..devices import backend_of, evaluator_of
+from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
 from .common import show_rows
 
 
@@ -31,31 +37,39 @@ def run_command(
     save: Annotated[Path | None, typer.Option(help="Where to write the state, as safetensors.")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of a kernel.", min=1)] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    evaluator: Annotated[
+        str,
+        typer.Option(
+            help="What computes in rounded-f64: torch, numpy, blocked, permuted, halves or columns."
+        ),
+    ] = "torch",
+    mode: ModeOption = None,
+    bits: BitsOption = None,
+    bounds: BoundsOption = None,
+    log: LogOption = None,
 ) -> None:
     """Execute a bundle's program on this machine: metrics, and the root that an honest trainer claims."""
     bundle = Bundle.read(folder)
+    bundle = bundle.with_mode(mode_of(mode, bits, bounds, log, bundle.terms.mode))
     terms, last = bundle.terms, steps or bundle.terms.steps
     if last > terms.steps:
         raise InvalidInput(f"{last} steps of a program that has {terms.steps}")
     if threads:
         repops.set_num_threads(threads)
-    tensors = bundle.program, bundle.constants
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
-    backend = backend_of(device)
-    machine = Cuda() if device == "cuda" else None
-    executor = FastExecutor(*tensors, backend, bundle.metrics, machine)
-    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=executor)
+    book = MemoryBook() if is_rounded(terms.mode) else None
+    run, latest = _run(bundle, device, evaluator, book)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     began = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("", total=last)
 
         def tell(state: State, _trace: StepTrace | None) -> None:
-            words = [f"{name} {_number(value)}" for name, value in sorted(executor.latest.items())]
+            words = [f"{name} {_number(value)}" for name, value in sorted(latest.items())]
             progress.update(bar, completed=state.step, description="  ".join(words))
 
-        rows: dict[str, object] = {"program hash": terms.hash().hex()}
+        rows: dict[str, object] = {"program hash": terms.hash().hex(), "arithmetic": mode_words(terms.mode)}
         if root and last == terms.steps:
             interval = run.commit_interval(
                 run.initial(), last, terms.strides[0], snapshots=[last], on_step=tell
@@ -64,7 +78,11 @@ def run_command(
         else:
             state = run.advance(run.initial(), last, tell)
     rows["steps"] = f"{last} of {terms.steps}, {last / (time.monotonic() - began):.3g} a second"
-    rows |= {name: _number(value) for name, value in sorted(executor.latest.items())}
+    rows |= {name: _number(value) for name, value in sorted(latest.items())}
+    if book is not None:
+        size = sum(len((book.get(step) or StepLog.empty()).encode()) for step in range(1, last + 1))
+        logs = run_log_tree(book.roots(terms.node_count)).root.hex() + "  " if last == terms.steps else ""
+        rows["rounding logs"] = f"{logs}{size:,} bytes"
     if save is not None:
         names = bundle.labels.get("slots", [])
         if len(names) != len(state.values):
@@ -75,6 +93,26 @@ def run_command(
         save_file(dict(zip(names, state.arrays, strict=True)), save, {"program": terms.hash().hex()})
         rows["state"] = save
     show_rows(f"{bundle.name}  {folder}", rows)
+
+
+def _run(
+    bundle: Bundle, device: str, evaluator: str, book: MemoryBook | None
+) -> tuple[Run, Mapping[str, Array]]:
+    """The run, and its metrics of the latest step. ``book`` takes the logs, in rounded-f64."""
+    terms = bundle.terms
+    tensors = bundle.program, bundle.constants
+    executor: FastExecutor | Interpreter
+    if book is not None:
+        if device != "cpu":
+            raise InvalidInput(f"rounded-f64 runs on the processor; leave out --device {device}")
+        backend: Backend = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
+        metrics = Metrics(bundle.metrics)
+        executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
+    else:
+        backend = backend_of(device)
+        executor = FastExecutor(*tensors, backend, bundle.metrics, Cuda() if device == "cuda" else None)
+        latest = executor.latest
+    return Run(*tensors, bundle.initial, terms.steps, terms.strides, backend, executor=executor), latest
 
 
 def _number(value: Array) -> str:

@@ -20,6 +20,7 @@ from referee_py.program.describe_diff import Difference, differences
 from referee_py.program.describe_stats import stats
 
 from ..bundle import Bundle
+from .arithmetic import mode_words
 from .common import out, printable, show_rows
 
 _COUNT = 60
@@ -104,6 +105,7 @@ def show_summary(opened: Opened) -> None:
     rows["constants"] = f"{len(graph.constants)} ({found.constant_bytes:,} bytes)"
     if bundle is not None:
         rows |= {"steps": bundle.terms.steps, "strides": ", ".join(map(str, bundle.terms.strides))}
+        rows["arithmetic"] = mode_words(bundle.terms.mode)
     rows["opset"] = graph.opset
     if bundle is not None:
         rows["metrics"] = ", ".join(printable(name) for name in sorted(opened.names.metrics)) or "none"
@@ -129,6 +131,8 @@ def stats_command(
     if isinstance(graph, Program):
         rows["most at once"] = f"{Plan(graph).peak_bytes:,} bytes, besides constants and the state before"
     rows["file"] = f"{opened.file_bytes:,} bytes"
+    if opened.bundle is not None:
+        rows["arithmetic"] = mode_words(opened.bundle.terms.mode)
     show_rows(str(path), rows)
     table = _table("operator", "nodes", "operations", "share")
     for name, number in found.nodes_by_operator.items():
@@ -204,7 +208,7 @@ def _canonical_bundle(bundle: Bundle, names: Names, program: Program, found: Can
         "metrics": {name: [place.node, place.output] for name, place in places.items()},
     }
     constants = tuple(bundle.constants[k] for k in found.constants)
-    terms = Terms.of(program, bundle.terms.steps, bundle.terms.strides)
+    terms = Terms.of(program, bundle.terms.steps, bundle.terms.strides, bundle.terms.mode)
     return Bundle(bundle.name, program, terms, constants, bundle.initial, labels)
 
 
@@ -244,11 +248,9 @@ def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
     """What is in the terms besides the graph. Only bundles have any."""
     if first is None or second is None:
         return []
-    pairs = (
-        (name, getattr(first.terms, name), getattr(second.terms, name))
-        for name in ("steps", "strides", "mode")
-    )
-    return [Difference(name, str(a), str(b)) for name, a, b in pairs if a != b]
+    shown = {"steps": str, "strides": str, "mode": mode_words}
+    pairs = ((name, getattr(first.terms, name), getattr(second.terms, name)) for name in shown)
+    return [Difference(name, shown[name](a), shown[name](b)) for name, a, b in pairs if a != b]
 
 
 def _table(*headings: str) -> Table:

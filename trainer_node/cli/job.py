@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
+from referee_py.rounding.mode import is_rounded
 
 from ..bundle import Bundle
 from ..chain import Job
@@ -19,6 +20,7 @@ from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
 from ..store import Store
+from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
 from .common import (
     ACCOUNT,
     CHAIN,
@@ -57,12 +59,18 @@ def post(
         typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
     ] = None,
     threshold: Annotated[int, typer.Option(help="How many verifiers decide; 0 is a majority.")] = 0,
+    mode: ModeOption = None,
+    bits: BitsOption = None,
+    bounds: BoundsOption = None,
+    log: LogOption = None,
 ) -> None:
     """Post a job for a bundle: checks it, puts its artifacts into the store, escrows the reward.
 
-    Serve the artifacts at --public-uri with `assay artifacts serve`.
+    Serve the artifacts at --public-uri with `assay artifacts serve`. The arithmetic is the bundle's unless another is
+    given; in rounded-f64 there is one slot.
     """
     content = Bundle.read(bundle)
+    content = content.with_mode(mode_of(mode, bits, bounds, log, content.terms.mode))
     client = reader(settings)
     verifiers = verifier or [address for address, _, _ in client.snapshot().verifiers()]
     if not verifiers:
@@ -193,6 +201,7 @@ def _print_terms(job: Job) -> None:
         "client": job.client,
         "reward": f"{show_ether(job.reward)} for {job.slots} slots, stake {show_ether(job.stake)}",
         "program": f"{job.program.hash().hex()} ({job.program.node_count} nodes, {job.program.steps} steps)",
+        "arithmetic": mode_words(job.program.mode),
         "program file": job.program_file.hex(),
         "artifacts at": job.uri,
         "training until": moment(job.commit_end),
@@ -202,4 +211,6 @@ def _print_terms(job: Job) -> None:
         "verifiers": f"{job.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}",
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
     }
+    if is_rounded(job.program.mode):
+        rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
     show_rows(f"job {job.id}", rows)

@@ -15,6 +15,7 @@ from ..bundle import Bundle
 from ..datasets import Dataset
 from ..errors import ConfigError
 from . import inspect
+from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
 from .common import out
 
 app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
@@ -86,8 +87,13 @@ def build(
     stop: Annotated[
         int | None, typer.Option(help="The token that ends a row, with --decode.", rich_help_panel=_ONNX)
     ] = None,
+    mode: ModeOption = None,
+    bits: BitsOption = None,
+    bounds: BoundsOption = None,
+    log: LogOption = None,
 ) -> None:
     """Capture a job into a bundle: program, terms and tensors."""
+    chosen = mode_of(mode, bits, bounds, log)
     capture = _capture()
     options = {
         "data": data,
@@ -119,7 +125,7 @@ def build(
     if strides is not None:
         training = dataclasses.replace(training, strides=_strides(strides))
     bundle: Bundle = capture.build(training)
-    bundle.write(folder)
+    bundle.with_mode(chosen).write(folder)
     inspect.show_summary(inspect.Opened.read(folder))
 
 
