@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 ALIGNMENT = 64
 """Bytes: a cache line."""
 
@@ -25,22 +27,19 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[dict[int, int], int]:
     The largest first, each at the lowest place that is free for its whole life (greedy by size; Pisarchyk and Lee,
     "Efficient memory management for deep neural net inference", 2020).
     """
-    placed: list[tuple[int, int, Lifetime]] = []  # (offset, end), by offset
+    placed = np.zeros((4, len(lifetimes)), np.int64)  # offset, end, first, last of each, by offset
     offsets: dict[int, int] = {}
     total = 0
-    for life in sorted(lifetimes, key=lambda life: (-life.nbytes, life.first)):
-        size, at = -(-life.nbytes // ALIGNMENT) * ALIGNMENT, 0
-        best: int | None = None
-        for offset, end, other in placed:
-            if other.last < life.first or life.last < other.first:
-                continue
-            if offset - at >= size and best is None:
-                best = at
-                break
-            at = max(at, end)
-        best = at if best is None else best
-        offsets[life.value] = best
-        total = max(total, best + size)
-        placed.append((best, best + size, life))
-        placed.sort(key=lambda entry: entry[0])
+    for count, life in enumerate(sorted(lifetimes, key=lambda life: (-life.nbytes, life.first))):
+        size = -(-life.nbytes // ALIGNMENT) * ALIGNMENT
+        offset, end, first, last = known = placed[:, :count]
+        alive = (first <= life.last) & (last >= life.first)
+        free_from = np.maximum.accumulate(np.append(0, end[alive]))
+        fits = np.flatnonzero(offset[alive] - free_from[:-1] >= size)
+        at = int(free_from[fits[0] if len(fits) else -1])
+        offsets[life.value] = at
+        total = max(total, at + size)
+        place = int(np.searchsorted(offset, at, side="right"))
+        placed[:, place + 1 : count + 1] = known[:, place:]
+        placed[:, place] = at, at + size, life.first, life.last
     return offsets, total
