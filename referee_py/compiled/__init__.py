@@ -11,7 +11,7 @@ machine   the CPU, or a GPU: kernels and memory
 step      `Compiled`: all of it, ready to run
 """
 
-from .machine import Cpu, Cuda, Machine
+from .machine import Buffer, Cpu, Cuda, Machine
 from .step import Compiled
 
-__all__ = ["Compiled", "Cpu", "Cuda", "Machine"]
+__all__ = ["Buffer", "Compiled", "Cpu", "Cuda", "Machine"]

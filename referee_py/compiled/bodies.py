@@ -15,9 +15,9 @@ from repops.expression import Expression, Recorder, Symbol
 from repops.opset import Shape, Spec
 from repops.phases import NotFusibleError
 
-from .graph import REDUCTIONS, VIEWS, Graph, Node
-from .groups import Groups, Unit, is_scalar, root
-from .views import View, merged_factors, refined, regroup, view_of
+from .graph import REDUCTIONS, Graph, Node
+from .groups import Groups, Unit, is_scalar
+from .views import View, merged_factors, refined, regroup
 
 _COST = {
     "div": 3,
@@ -33,6 +33,8 @@ _COST = {
 }
 _LIMIT = 24
 """Cost of arithmetic that is worth a large value's way to memory and back."""
+_MOST = 256
+"""Nodes of a body with what it computes again: the kernels' executor takes no more values."""
 
 
 @dataclass
@@ -55,41 +57,46 @@ class Body:
 
 
 class Apart(Exception):
-    """The nodes of this unit cannot be one kernel after all."""
+    """The nodes of these units cannot be one kernel after all."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
-        super().__init__(f"unit {unit.number}")
+    def __init__(self, units: list[Unit]) -> None:
+        self.nodes = {node.number for unit in units for node in unit.nodes}
+        super().__init__(f"units {[unit.number for unit in units]}")
 
 
 class Bodies:
-    """The launches of a graph, in no order. Raises Apart."""
+    """The launches of a graph, in no order. Raises Apart, for all the units that cannot be kernels."""
 
     def __init__(self, graph: Graph, groups: Groups) -> None:
         self.graph, self.groups = graph, groups
         self.stored = self._needed()
         self._find_shared()
         self.bodies: list[Body] = []
+        refused: list[Unit] = []
         for unit in groups.units.values():
             writes = tuple(v for node in unit.nodes for v in node.outputs if v in self.stored)
-            if unit.fused:
-                if writes:
-                    self.bodies.append(self._fused(unit, writes))
-            else:
+            if not unit.fused:
                 self.bodies.append(self._single(unit))
+            elif writes:
+                try:
+                    self.bodies.append(_Fusion(self, unit, writes).body)
+                except NotFusibleError:
+                    refused.append(unit)
+        if refused:
+            raise Apart(refused)
 
     # ------------------------------------------------------------------------------------------------ storage
 
     def _needed(self) -> set[int]:
         """What must be in memory whatever it costs."""
         graph, unit_of = self.graph, self.groups.unit_of
-        needed = {root(graph, value) for value in (*graph.after, *graph.watched)}
+        needed = {graph.root(value) for value in (*graph.after, *graph.watched)}
         for node in graph.nodes:
             unit = unit_of.get(node.number)
             if unit is None:
                 continue
             for value in node.inputs:
-                source = root(graph, value)
+                source = graph.root(value)
                 maker = graph.maker.get(source)
                 if maker is None or maker.number not in unit_of:
                     continue
@@ -107,7 +114,7 @@ class Bodies:
         readers: dict[int, list[Node]] = {}
         for node in graph.nodes:
             if node.number in unit_of:
-                for source in {root(graph, value) for value in node.inputs}:
+                for source in {graph.root(value) for value in node.inputs}:
                     readers.setdefault(source, []).append(node)
         for node in graph.nodes:
             unit = unit_of.get(node.number)
@@ -130,8 +137,10 @@ class Bodies:
         while todo:
             at = todo.pop()
             cost += _COST.get(at.op, 20 if at.op == "pow" else 1)
+            if cost > _LIMIT:
+                return False
             for value in at.inputs:
-                source = root(graph, value)
+                source = graph.root(value)
                 maker = graph.maker.get(source)
                 if source in seen or (maker is not None and is_scalar(graph, maker)):
                     continue
@@ -144,35 +153,17 @@ class Bodies:
                         todo.append(maker)
                 elif graph.elements(source) * 4 > math.prod(unit.domain or ()):
                     large.add(source)
-        if cost > _LIMIT or len(large) > 1:
+        if len(large) > 1:
             return False
         self.stored |= items
         return True
 
     # ------------------------------------------------------------------------------------------------ bodies
 
-    def _fused(self, unit: Unit, writes: tuple[int, ...]) -> Body:
-        try:
-            return _Fusion(self, unit, writes).body
-        except NotFusibleError as error:
-            raise Apart(unit) from error
-
     def _single(self, unit: Unit) -> Body:
         node = unit.nodes[0]
-        reads = [self.view(value) for value in node.inputs]
+        reads = [self.graph.view(value) for value in node.inputs]
         return Body(unit, node.outputs, reads)
-
-    def view(self, value: int) -> View:
-        """Where a value lies in a stored one, or in a view that has to be copied first."""
-        graph = self.graph
-        node = graph.made_by(value, *VIEWS)
-        if node is None:
-            return View.whole(value, graph.shape(value))
-        source, shape = node.inputs[0], graph.shape(value)
-        for inner in (self.view(source), View.whole(source, graph.shape(source))):
-            if (found := view_of(inner, node.op, node.attrs, shape)) is not None:
-                return found
-        return View.whole(value, shape)  # of nothing at all
 
 
 class _Fusion:
@@ -217,12 +208,14 @@ class _Fusion:
             if node.number in found:
                 continue
             found[node.number] = node
+            if len(found) > _MOST:
+                raise NotFusibleError("a group computes too much again", nodes=len(found), limit=_MOST)
             todo += [maker for value in node.inputs if (maker := self._inside(value)) is not None]
         self._order = [found[number] for number in sorted(found)]
 
     def _inside(self, value: int) -> Node | None:
         """The node that makes an operand, if this body computes it."""
-        source = root(self._graph, value)
+        source = self._graph.root(value)
         maker = self._graph.maker.get(source)
         if maker is None or is_scalar(self._graph, maker):
             return None
@@ -237,7 +230,7 @@ class _Fusion:
     def _factors(self, value: int, node: Node) -> list[tuple[int, int]]:
         """An operand in memory over the node's elements: sizes and strides, outermost first."""
         shape, item = self._space(node)
-        view = self._bodies.view(value).expand(shape)
+        view = self._graph.view(value).expand(shape)
         flat = [factor for dim in view.dims for factor in dim]
         return [*flat, (self._unit.row or 1, 0)] if item else flat
 
@@ -251,7 +244,7 @@ class _Fusion:
         ]
 
     def _is_scalar(self, value: int) -> bool:
-        maker = self._graph.maker.get(root(self._graph, value))
+        maker = self._graph.maker.get(self._graph.root(value))
         return maker is not None and is_scalar(self._graph, maker)
 
     def _refine(self) -> None:
@@ -278,7 +271,7 @@ class _Fusion:
         return view.base, (view.offset, *strides)
 
     def _lies(self, value: int, node: Node) -> tuple[View, Shape]:
-        view = self._bodies.view(value)
+        view = self._graph.view(value)
         strides = self._strides(self._factors(value, node))
         if strides is None or (strides and strides[-1] not in (0, 1)):
             shape, item = self._space(node)
@@ -301,7 +294,7 @@ class _Fusion:
         operands = []
         for value in node.inputs:
             if self._is_scalar(value):
-                maker = self._graph.maker[root(self._graph, value)]
+                maker = self._graph.maker[self._graph.root(value)]
                 attrs = {**maker.attrs, "shape": ()}
                 operands.append(recorder.full(**attrs))
             elif (maker_inside := self._inside(value)) is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from repops.opset import F32, I64, ITEM_SIZE, OPS, Shape, Spec
 
 from ..program import Kind, Operand, Program, SlotSource
+from .views import View, view_of
 
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 REDUCTIONS = frozenset(("sum", "amax"))
@@ -42,6 +43,9 @@ class Graph:
         self.nodes: list[Node] = []
         self.maker: dict[int, Node] = {}
         self._first: list[int] = []
+        # NOTE: chains of views are as long as a stranger likes, so each is followed one link further, never walked.
+        self._roots, self._shaped = list(range(len(self.specs))), list(range(len(self.specs)))
+        self._views: dict[int, View] = {}
         for number, structure in enumerate(program.nodes):
             self._first.append(len(self.specs))
             outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
@@ -50,6 +54,11 @@ class Graph:
             node = Node(number, structure.name, structure.attrs, inputs, outputs)
             self.nodes.append(node)
             self.maker |= dict.fromkeys(outputs, node)
+            is_view = node.op in VIEWS
+            self._roots += [self._roots[inputs[0]]] if is_view else outputs
+            self._shaped += [self._shaped[inputs[0]]] if node.op == "reshape" else outputs
+            if is_view:
+                self._views[outputs[0]] = self._view(node)
         self.after = [self.output(source) for source in program.slots]
         """The value of each slot after the step."""
         self.watched = [self.output(source) for source in watched]
@@ -63,6 +72,25 @@ class Graph:
             case Kind.CONSTANT:
                 return self.slots + operand.index
         return self.step
+
+    def _view(self, node: Node) -> View:
+        source, shape = node.inputs[0], self.shape(node.outputs[0])
+        for inner in (self.view(source), View.whole(source, self.shape(source))):
+            if (found := view_of(inner, node.op, node.attrs, shape)) is not None:
+                return found
+        return View.whole(node.outputs[0], shape)  # of nothing at all
+
+    def view(self, value: int) -> View:
+        """Where a value lies in a computed one, or in a view that has to be copied first."""
+        return self._views.get(value) or View.whole(value, self.shape(value))
+
+    def root(self, value: int) -> int:
+        """Through views, to what is computed."""
+        return self._roots[value]
+
+    def unshaped(self, value: int) -> int:
+        """Through reshapes only."""
+        return self._shaped[value]
 
     def output(self, source: SlotSource) -> int:
         """The value that a node gives."""

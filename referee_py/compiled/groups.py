@@ -3,12 +3,15 @@
 A unit is what is launched at once: a group of operators that one pass over rows computes, or a single operator. Nodes
 join in program order, each the group that makes one of its operands, if both run over the same elements and no unit
 outside would have to run in the middle. Views belong to no unit.
+
+Groups form within blocks of the program's nodes. What must run before what is known for the units of a block; a unit
+of an earlier block always runs before. So grouping takes time in proportion to the nodes, not to their square.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from repops.opset import Shape
@@ -18,6 +21,10 @@ from .views import refined
 
 MAX_NODES = 96
 """Of a group: below what the kernels' executor takes, with room for what is computed again."""
+BLOCK = 4096
+"""Nodes: most training steps have no more, or two or three times as many."""
+SIBLINGS = 64
+"""How many readers of the same value a group is tried with."""
 
 
 @dataclass(eq=False)
@@ -46,16 +53,24 @@ class Groups:
         self.graph = graph
         self.units: dict[int, Unit] = {}
         self.unit_of: dict[int, Unit] = {}
-        self._before: dict[int, int] = {}  # a bit for each unit that must have run
-        for node in graph.nodes:
-            if node.op in VIEWS or is_scalar(graph, node):
+        self._open: dict[int, Unit] = {}  # the block's
+        self._before: dict[int, int] = {}  # for each of these, a bit for each of these that must have run
+        for first in range(0, len(graph.nodes), BLOCK):
+            self._form(graph.nodes[first : first + BLOCK], apart)
+
+    def _form(self, nodes: Sequence[Node], apart: Container[int]) -> None:
+        """The units of a block."""
+        self._open, self._before, self._first = {}, {}, nodes[0].number
+        for node in nodes:
+            if node.op in VIEWS or is_scalar(self.graph, node):
                 continue
-            if node.number in apart or not (graph.is_fusible(node) and self._join(node)):
+            if node.number in apart or not (self.graph.is_fusible(node) and self._join(node)):
                 self._alone(node, apart)
         self._join_siblings()
-        for unit in self.units.values():
+        for unit in self._open.values():
             if len(unit.nodes) == 1 and unit.nodes[0].op in REDUCTIONS:
                 unit.domain = None  # its own kernel is better at it
+        self.units |= self._open
 
     # ------------------------------------------------------------------------------------------------ joining
 
@@ -69,28 +84,31 @@ class Groups:
                 unit.row = math.prod(operand[node.attrs["dims"][0] :])
                 unit.domain = (*(d for d in operand[: node.attrs["dims"][0]] if d != 1), unit.row)
                 unit.items.add(node.number)
-        self.units[unit.number] = unit
-        self._before[unit.number] = 0
+        self._open[unit.number] = unit
         self.unit_of[node.number] = unit
-        unit.whole |= {maker.number for maker in self._makers(node) if not self._reads_elements(node, maker)}
-        self._add_needs(unit, self._makers(node))
+        makers = self._makers(node)
+        unit.whole |= {maker.number for maker in makers if not self._reads_elements(node, maker)}
+        unit.needs |= {maker.number for maker in makers}
+        self._before[unit.number] = self._mask(unit.needs)  # NOTE: nothing comes after a new unit
 
     def _join(self, node: Node) -> bool:
         """Into the group of an operand; the groups of several operands become one where that can be."""
         makers = self._makers(node)
         joined: Unit | None = None
         for unit in sorted(makers, key=lambda unit: -unit.number):
-            fits = self._fit(node, unit)
-            if not self._reads_elements(node, unit):
+            if unit.number not in self._open or not self._reads_elements(node, unit):
                 continue
-            if joined is None and fits is not None and self._independent(unit, makers - {unit}):
+            fits = self._fit(node, unit)
+            others = {maker.number for maker in makers if maker is not unit}
+            if joined is None and fits is not None and self._independent(unit, others):
                 unit.whole |= {m.number for m in makers if not self._reads_elements(node, m)}
                 unit.domain, unit.row, is_item = fits
                 unit.nodes.append(node)
                 if is_item:
                     unit.items.add(node.number)
                 self.unit_of[node.number] = unit
-                self._add_needs(unit, makers - {unit})
+                unit.needs |= others
+                self._widen(unit, self._mask(others))
                 joined = unit
             elif joined is not None and unit is not joined:
                 joined = self._merge(joined, unit) or joined
@@ -120,7 +138,7 @@ class Groups:
             return None
         domain = refined(unit.domain, (*shape, unit.row))
         reads_items = any(
-            (maker := graph.maker.get(self._root(i))) is not None and maker.number in unit.items
+            (maker := graph.maker.get(graph.root(i))) is not None and maker.number in unit.items
             for i in node.inputs
         )
         if domain is None or domain[-1] != unit.row or not reads_items:
@@ -139,15 +157,13 @@ class Groups:
         shape = graph.shape(node.inputs[0] if reduces else node.outputs[0])
         for value in node.inputs:
             seen = value if not (last := graph.made_by(value, "expand")) else last.inputs[0]
-            root = seen
-            while view := graph.made_by(root, "reshape"):
-                root = view.inputs[0]
-            maker = graph.maker.get(self._root(value))
+            root = graph.root(value)
+            maker = graph.maker.get(root)
             if maker is None or self.unit_of.get(maker.number) is not unit:
                 continue
-            if root != self._root(value) or not _aligned(
-                graph, seen, shape, unit, maker.number in unit.items
-            ):
+            if graph.unshaped(seen) != root:
+                return False
+            if not _aligned(graph, seen, shape, unit, maker.number in unit.items):
                 return False
         return True
 
@@ -163,84 +179,78 @@ class Groups:
         domain = refined(a.domain, b.domain)
         if domain is None or (row is not None and domain[-1] != row):
             return None
-        if not self._independent(a, (self.units[n] for n in b.needs if n != a.number)):
-            return None
-        if not self._independent(b, (self.units[n] for n in a.needs if n != b.number)):
+        if not self._independent(a, b.needs - {a.number}) or not self._independent(b, a.needs - {b.number}):
             return None
         a.domain, a.row = domain, row
         a.nodes = sorted((*a.nodes, *b.nodes), key=lambda node: node.number)
         a.items |= b.items
         for node in b.nodes:
             self.unit_of[node.number] = a
-        del self.units[b.number]
-        old, new = 1 << b.number, 1 << a.number
-        before_b = self._before.pop(b.number)
-        for unit in self.units.values():
+        del self._open[b.number]
+        old, new = self._bit(b.number), self._bit(a.number)
+        before = (self._before.pop(b.number) | self._before[a.number]) & ~(old | new)
+        for unit in self._open.values():
             for others in (unit.needs, unit.whole):
                 if b.number in others:
                     others.remove(b.number)
                     others.add(a.number)
-            if self._before[unit.number] & old:
-                self._before[unit.number] = (self._before[unit.number] & ~old) | new
+            # INVARIANT: what came after one of the two now comes after all that the other needs, too.
+            if self._before[unit.number] & (old | new):
+                self._before[unit.number] = (self._before[unit.number] & ~old) | new | before
+        self._before[a.number] = before
         a.needs = (a.needs | b.needs) - {a.number, b.number}
         a.whole |= b.whole
-        self._widen(a, (before_b | self._before[a.number]) & ~(old | new))
         return a
 
     def _join_siblings(self) -> None:
         """Groups that read the same large value become one, if they run over the same elements: it is read once."""
         graph = self.graph
         readers: dict[int, list[Unit]] = {}
-        for number in sorted(self.units):
-            unit = self.units[number]
+        for number in sorted(self._open):
+            unit = self._open[number]
             if unit.fused:
-                for root in sorted({self._root(i) for node in unit.nodes for i in node.inputs}):
+                for root in sorted({graph.root(i) for node in unit.nodes for i in node.inputs}):
                     if graph.elements(root) == math.prod(unit.domain or ()):
                         readers.setdefault(root, []).append(unit)
         for units in readers.values():
             for k, unit in enumerate(units):
-                for other in units[k + 1 :]:
-                    alive = self.units.get(unit.number) is unit and self.units.get(other.number) is other
+                for other in units[k + 1 : k + 1 + SIBLINGS]:
+                    alive = self._open.get(unit.number) is unit and self._open.get(other.number) is other
                     if alive and unit is not other:
                         self._merge(unit, other)
 
     # ------------------------------------------------------------------------------------------------ order
 
-    def _root(self, value: int) -> int:
-        """Through views, to what is computed."""
-        return root(self.graph, value)
-
     def _makers(self, node: Node) -> set[Unit]:
         """The units whose results a node reads."""
-        made = (self.graph.maker.get(self._root(value)) for value in node.inputs)
+        made = (self.graph.maker.get(self.graph.root(value)) for value in node.inputs)
         return {self.unit_of[m.number] for m in made if m is not None and m.number in self.unit_of}
 
-    def _independent(self, unit: Unit, others: Iterable[Unit]) -> bool:
-        """Whether none of the others needs the unit to have run: then they can all run before it."""
-        return not any(self._before[other.number] >> unit.number & 1 for other in others)
+    def _bit(self, number: int) -> int:
+        return 1 << number - self._first
 
-    def _add_needs(self, unit: Unit, others: Iterable[Unit]) -> None:
+    def _mask(self, numbers: Iterable[int]) -> int:
+        """These units of the block, and what must run before them."""
         mask = 0
-        for other in others:
-            unit.needs.add(other.number)
-            mask |= self._before[other.number] | 1 << other.number
-        self._widen(unit, mask)
+        for number in numbers:
+            if number in self._open:
+                mask |= self._before[number] | self._bit(number)
+        return mask
+
+    def _independent(self, unit: Unit, others: Iterable[int]) -> bool:
+        """Whether none of the others needs the unit to have run: then they can all run before it."""
+        at = unit.number - self._first
+        return not any(self._before.get(other, 0) >> at & 1 for other in others)
 
     def _widen(self, unit: Unit, mask: int) -> None:
         """What must run before a unit must also run before those that come after it."""
         if mask & ~self._before[unit.number] == 0:
             return
         self._before[unit.number] |= mask
-        for other in self.units.values():
-            if self._before[other.number] >> unit.number & 1:
-                self._before[other.number] |= mask
-
-
-def root(graph: Graph, value: int) -> int:
-    """Through views, to what is computed."""
-    while node := graph.made_by(value, *VIEWS):
-        value = node.inputs[0]
-    return value
+        at = unit.number - self._first
+        for number, before in self._before.items():
+            if before >> at & 1:
+                self._before[number] = before | mask
 
 
 def is_scalar(graph: Graph, node: Node) -> bool:

@@ -13,6 +13,7 @@ from repops.expression import Expression
 from repops.fusion import Fused
 from repops.memory import address_of, allocate
 from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
+from repops.phases import NotFusibleError
 from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
@@ -31,6 +32,10 @@ class Matmul(NamedTuple):
     k: int
     n: int
     operands: list[Matrices]
+
+
+ROW_BYTES = 1 << 24
+"""Of what a fused kernel keeps of a row for a later pass over it, in each thread."""
 
 
 class Machine(Protocol):
@@ -90,6 +95,9 @@ class Cpu:
 
     def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
         kernel = Fused(expression, strides)
+        # SAFETY: operators one by one let go of such values, so a node that has memory for these may have none for all.
+        if kernel.kept_bytes > ROW_BYTES:
+            raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel.bind, kernel.shareable
 
     def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind:

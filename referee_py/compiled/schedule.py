@@ -9,12 +9,15 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 
-from .bodies import Bodies
 from .graph import Graph
 from .tasks import Task
 
 PRELUDE_BYTES = 1 << 20
 """A value that is the same in every step and no larger is computed once."""
+KEPT_BYTES = 1 << 25
+"""Of all such values: they are in memory from the first step to the last."""
+PATIENCE = 1 << 24
+"""Tasks that are looked at to see which updates can be made in place. Real steps need a few million."""
 
 
 @dataclass(frozen=True)
@@ -26,41 +29,41 @@ class Schedule:
     in_place: dict[int, int]
 
 
-def schedule(graph: Graph, tasks: list[Task], bodies: Bodies) -> Schedule:
+def schedule(graph: Graph, tasks: list[Task]) -> Schedule:
     """Raises nothing: a graph without cycles has an order."""
     prelude = _prelude(graph, tasks)
     once = {id(task) for task in prelude}
     rest = [task for task in tasks if id(task) not in once]
     order = _Order(rest)
-    in_place = _updates(graph, bodies, rest, order)
+    in_place = _updates(graph, rest, order)
     return Schedule(prelude, order.sorted(set(in_place)), in_place)
 
 
 def _prelude(graph: Graph, tasks: list[Task]) -> list[Task]:
     known = set(range(graph.slots, graph.step))
-    found = []
+    found, left = [], KEPT_BYTES
     for task in sorted(tasks, key=lambda task: task.position):
-        small = sum(graph.nbytes(value) for value in task.writes) <= PRELUDE_BYTES
-        if small and all(view.base in known for view in task.reads):
+        nbytes = sum(graph.nbytes(value) for value in task.writes)
+        if nbytes <= min(PRELUDE_BYTES, left) and all(view.base in known for view in task.reads):
             found.append(task)
             known.update(task.writes)
+            left -= nbytes
     return found
 
 
-def _updates(graph: Graph, bodies: Bodies, tasks: list[Task], order: _Order) -> dict[int, int]:
+def _updates(graph: Graph, tasks: list[Task], order: _Order) -> dict[int, int]:
     """The new values that can take their slot's memory."""
     maker = {value: number for number, task in enumerate(tasks) for value in task.writes}
     readers: dict[int, list[int]] = {}
     for number, task in enumerate(tasks):
         for view in task.reads:
             readers.setdefault(view.base, []).append(number)
-    leaving = [bodies.view(value).base for value in (*graph.after, *graph.watched)]
+    leaving = {graph.view(value).base for value in (*graph.after, *graph.watched)}
     in_place: dict[int, int] = {}
     for slot, value in enumerate(graph.after):
-        view = bodies.view(value)
+        view = graph.view(value)
         ours = maker.get(view.base)
-        unchanged = [s for s, base in enumerate(leaving) if base == slot]
-        if ours is None or view.base in in_place or unchanged or not view.is_contiguous():
+        if ours is None or view.base in in_place or slot in leaving or not view.is_contiguous():
             continue
         if view.offset or graph.elements(view.base) != graph.elements(value):
             continue
@@ -83,13 +86,15 @@ class _Order:
         maker = {value: number for number, task in enumerate(tasks) for value in task.writes}
         self._needs = [{maker[v.base] for v in task.reads if v.base in maker} for task in tasks]
         self._before = [0] * len(tasks)
+        self._left = PATIENCE
         for number in self.sorted(set(), numbers=True):
             for other in self._needs[number]:
                 self._before[number] |= self._before[other] | 1 << other
 
     def put_before(self, number: int, others: set[int]) -> bool:
-        """Let the others run before a task, if that is possible."""
-        if any(self._before[other] >> number & 1 for other in others):
+        """Let the others run before a task, if that is possible, and was not asked for too often."""
+        self._left -= len(others)
+        if self._left < 0 or any(self._before[other] >> number & 1 for other in others):
             return False
         self._needs[number] |= others
         mask = 0
@@ -97,6 +102,7 @@ class _Order:
             mask |= self._before[other] | 1 << other
         if mask & ~self._before[number]:
             self._before[number] |= mask
+            self._left -= len(self._before)
             for other, before in enumerate(self._before):
                 if before >> number & 1:
                     self._before[other] = before | mask

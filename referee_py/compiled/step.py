@@ -22,8 +22,8 @@ from .graph import Graph
 from .machine import Buffer, Call, Cpu, Machine
 from .memory import Lifetime, place
 from .schedule import schedule
-from .tasks import Task, tasks_of
-from .views import View, merged_factors
+from .tasks import Task, copy_of, tasks_of
+from .views import View
 
 
 class Compiled:
@@ -42,10 +42,10 @@ class Compiled:
     ) -> None:
         self.machine = machine or Cpu()
         self._graph = graph = Graph(program, watched)
-        tasks, self._bodies = tasks_of(graph, self.machine)
-        self._schedule = schedule(graph, tasks, self._bodies)
+        self._schedule = schedule(graph, tasks_of(graph, self.machine))
         self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
+        self._set_aside = self._old_values()
         self._constants: Sequence[Array | Buffer] = constants
         self._number: Buffer = None
         self._arena: Buffer = None
@@ -58,6 +58,13 @@ class Compiled:
     def tasks(self) -> Sequence[Task]:
         """What a step runs, in order."""
         return self._schedule.tasks
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that `load` takes: the slots, and whatever a step needs besides the constants."""
+        kept = (value for task in self._schedule.prelude for value in task.writes)
+        own = (*range(self._graph.slots), *kept, *self._set_aside)
+        return self.arena_bytes + sum(map(self._graph.nbytes, own))
 
     def load(self, arrays: Sequence[Array]) -> None:
         """Begin from this state, in memory of its own."""
@@ -80,9 +87,9 @@ class Compiled:
         value = self._graph.output(source)
         if value in self._staged:
             return self.machine.read(self._staged[value]).copy()
-        view = self._bodies.view(value)
+        view = self._graph.view(value)
         whole = self.machine.read(self._buffer(view.base)).reshape(-1)
-        factors = [factor for dim in view.dims for factor in dim]
+        factors = view.factors()
         strides = [stride * whole.itemsize for _, stride in factors]
         seen = np.lib.stride_tricks.as_strided(
             whole[view.offset :], [size for size, _ in factors], strides, writeable=False
@@ -100,7 +107,7 @@ class Compiled:
             for view in task.reads:
                 last[view.base] = at
         for value in (*self._graph.after, *self._graph.watched):
-            last[self._bodies.view(value).base] = len(self._schedule.tasks)
+            last[self._graph.view(value).base] = len(self._schedule.tasks)
         return [
             Lifetime(value, self._graph.nbytes(value), at, last[value])
             for value, at in first.items()
@@ -145,30 +152,34 @@ class Compiled:
 
         What is still the old value of a slot is set aside before any slot is written.
         """
-        graph, aside, moves = self._graph, [], []
-        self._staged = {}
-        targets = {slot: value for slot, value in enumerate(graph.after) if not self._is_there(slot, value)}
-        for value in (*graph.watched, *targets.values()):
-            view = self._bodies.view(value)
-            if view.base < graph.slots and value not in self._staged and graph.elements(value):
-                self._staged[value] = self.machine.new(graph.specs[value])
-                aside.append(self._copy(view, self._staged[value]))
-        for slot, value in targets.items():
+        graph = self._graph
+        self._staged = {value: self.machine.new(graph.specs[value]) for value in self._set_aside}
+        aside = [self._copy(graph.view(value), buffer) for value, buffer in self._staged.items()]
+        moves = []
+        for slot, value in self._targets().items():
             if value in self._staged:
                 whole = View.whole(value, graph.shape(value))
                 address = self.machine.address(self._staged[value])
                 moves.append(self._copy(whole, self.slots[slot], address))
             elif graph.elements(value):
-                moves.append(self._copy(self._bodies.view(value), self.slots[slot]))
+                moves.append(self._copy(graph.view(value), self.slots[slot]))
         return aside + moves
 
+    def _targets(self) -> dict[int, int]:
+        """The slots that are not updated in place, and their new values."""
+        return {slot: v for slot, v in enumerate(self._graph.after) if not self._is_there(slot, v)}
+
+    def _old_values(self) -> list[int]:
+        """The values to be set aside."""
+        graph = self._graph
+        leaving = dict.fromkeys((*graph.watched, *self._targets().values()))
+        return [value for value in leaving if graph.view(value).base < graph.slots and graph.elements(value)]
+
     def _is_there(self, slot: int, value: int) -> bool:
-        view = self._bodies.view(value)
+        view = self._graph.view(value)
         here = view.base == slot or self._schedule.in_place.get(view.base) == slot
         return here and view.is_contiguous() and view.offset == 0
 
     def _copy(self, view: View, to: Buffer, address: int | None = None) -> Call:
-        factors = merged_factors([factor for dim in view.dims for factor in dim])
-        shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
-        bind = self.machine.copy(shape, strides, self._graph.item_size(view.base))
+        bind = copy_of(view, self._graph.item_size(view.base), self.machine)
         return bind([self._address(view) if address is None else address, self.machine.address(to)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from repops.opset import Shape
@@ -10,9 +12,12 @@ from repops.strided import MAX_OUTER, Matrices
 
 from .bodies import Apart, Bodies, Body
 from .graph import VIEWS, Graph, Node
-from .groups import Groups
+from .groups import Groups, Unit
 from .machine import Bind, Machine, Matmul
 from .views import View, refined, regroup
+
+ROUNDS = 4
+"""How often a graph is grouped anew because kernels cannot be made of some groups."""
 
 
 @dataclass
@@ -27,44 +32,63 @@ class Task:
     shareable: set[tuple[int, int]] = field(default_factory=set)
 
 
-def tasks_of(graph: Graph, machine: Machine) -> tuple[list[Task], Bodies]:
+def tasks_of(graph: Graph, machine: Machine) -> list[Task]:
     """The calls that compute a graph's results, in no order. Every view read is of something a task writes."""
     apart: set[int] = set()
-    while True:
+    for _ in range(ROUNDS):
         try:
             return _tasks(Bodies(graph, Groups(graph, apart)), machine)
         except Apart as found:
-            apart |= {node.number for node in found.unit.nodes}
+            apart |= found.nodes
+    # INVARIANT: without groups nothing can be refused.
+    return _tasks(Bodies(graph, Groups(graph, range(len(graph.nodes)))), machine)
 
 
-def _tasks(bodies: Bodies, machine: Machine) -> tuple[list[Task], Bodies]:
-    graph = bodies.graph
-    tasks = [_task(body, bodies, machine) for body in bodies.bodies]
+def _tasks(bodies: Bodies, machine: Machine) -> list[Task]:
+    graph, tasks, refused = bodies.graph, [], list[Unit]()
+    for body in bodies.bodies:
+        try:
+            tasks.append(_task(body, graph, machine))
+        except NotFusibleError:
+            refused.append(body.unit)
+    if refused:
+        raise Apart(refused)
+    return [*tasks, *_sources(graph, tasks, machine)]
+
+
+def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
+    """What the tasks read, or the step gives, and none of them writes: copies of views, operators without operands."""
     made = {value for task in tasks for value in task.writes} | set(range(graph.step + 1))
-    wanted = [(view.base, task.position) for task in tasks for view in task.reads]
-    wanted += [(bodies.view(value).base, float(len(graph.nodes))) for value in (*graph.after, *graph.watched)]
+    earliest: dict[int, float] = {}  # position of a value's first reader
+    wanted: deque[int] = deque()
+
+    def want(values: Iterable[int], position: float) -> None:
+        for value in values:
+            earliest[value] = min(position, earliest.get(value, position))
+            wanted.append(value)
+
+    for task in tasks:
+        want((view.base for view in task.reads), task.position)
+    want((graph.view(value).base for value in (*graph.after, *graph.watched)), float(len(graph.nodes)))
+    found = []
     while wanted:
-        value, position = wanted.pop(0)
+        value = wanted.popleft()
         if value in made or graph.elements(value) == 0:
             continue
         made.add(value)
         node = graph.maker[value]
-        task = _copy(value, bodies, machine) if node.op in VIEWS else _plain(node, machine)
-        task.position = (
-            min([position, *(t.position for t in tasks if value in [v.base for v in t.reads])]) - 0.5
-        )
-        wanted += [(view.base, task.position) for view in task.reads]
-        tasks.append(task)
-    return tasks, bodies
+        task = _copy(value, graph, machine) if node.op in VIEWS else _plain(node, machine)
+        task.position = earliest[value] - 0.5
+        want((view.base for view in task.reads), task.position)
+        found.append(task)
+    return found
 
 
-def _task(body: Body, bodies: Bodies, machine: Machine) -> Task:
-    graph, position = bodies.graph, float(body.unit.nodes[-1].number)
+def _task(body: Body, graph: Graph, machine: Machine) -> Task:
+    """Raises NotFusibleError."""
+    position = float(body.unit.nodes[-1].number)
     if body.expression is not None:
-        try:
-            bind, shareable = machine.fused(body.expression, body.strides)
-        except NotFusibleError as error:
-            raise Apart(body.unit) from error
+        bind, shareable = machine.fused(body.expression, body.strides)
         name = "fused " + " ".join(node.op for node in body.expression.nodes if node.op != "full")
         return Task(name, position, body.reads, body.writes, bind, shareable)
     node = body.node
@@ -83,13 +107,17 @@ def _plain(node: Node, machine: Machine) -> Task:
     return Task(node.op, 0.0, [], node.outputs, machine.operator(node.op, [], node.attrs))
 
 
-def _copy(value: int, bodies: Bodies, machine: Machine) -> Task:
+def _copy(value: int, graph: Graph, machine: Machine) -> Task:
     """A view as an array of its own."""
-    view = bodies.view(value)
-    factors = [factor for dim in view.dims for factor in dim]
+    view = graph.view(value)
+    return Task("copy", 0.0, [view], (value,), copy_of(view, graph.item_size(value), machine))
+
+
+def copy_of(view: View, item_size: int, machine: Machine) -> Bind:
+    """A call that writes the elements of a view one after the other."""
+    factors = view.factors()
     shape, strides = tuple(size for size, _ in factors), tuple(stride for _, stride in factors)
-    size = bodies.graph.item_size(value)
-    return Task("copy", 0.0, [view], (value,), machine.copy(shape, strides, size))
+    return machine.copy(shape, strides, item_size)
 
 
 def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:

@@ -2,6 +2,8 @@
 
 Each dimension is a list of factors (size, stride), outermost first: a dimension of 48 that runs over 4 images and 12
 heads is [(4, 98304), (12, 64)]. So every reshape that only groups factors anew is a view, also of a permuted value.
+
+A view has at most MAX_RANK factors once neighbours are merged, and so has a domain: more loops no kernel has.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repops.opset import Shape
+from repops.opset import MAX_RANK, Shape
 from repops.phases import row_major
 
 Factor = tuple[int, int]
@@ -36,9 +38,13 @@ class View:
     def shape(self) -> Shape:
         return tuple(math.prod(size for size, _ in dim) for dim in self.dims)
 
+    def factors(self) -> list[Factor]:
+        """Of all dimensions, merged."""
+        return merged_factors([factor for dim in self.dims for factor in dim])
+
     def is_contiguous(self) -> bool:
         """Whether its elements lie one after the other, in order."""
-        flat = merged_factors([factor for dim in self.dims for factor in dim])
+        flat = self.factors()
         return len(flat) == 0 or (len(flat) == 1 and flat[0][1] == 1)
 
     def strides(self) -> Shape | None:
@@ -50,7 +56,7 @@ class View:
 
     def reshape(self, shape: Shape) -> View | None:
         """None if a new dimension would begin in the middle of a factor."""
-        grouped = regroup(merged_factors([factor for dim in self.dims for factor in dim]), shape)
+        grouped = regroup(self.factors(), shape)
         return None if grouped is None else View(self.base, self.offset, grouped)
 
     def permute(self, order: Sequence[int]) -> View:
@@ -73,9 +79,14 @@ class View:
 
 
 def view_of(view: View, op: str, attrs: dict[str, Any], shape: Shape) -> View | None:
-    """What the operator gives, as a view; None if it is none, or of nothing at all."""
+    """What the operator gives, as a view; None if it is none, has too many factors, or is of nothing at all."""
     if 0 in shape or 0 in view.shape:
         return None
+    found = _applied(view, op, attrs, shape)
+    return found if found is not None and len(found.factors()) <= MAX_RANK else None
+
+
+def _applied(view: View, op: str, attrs: dict[str, Any], shape: Shape) -> View | None:
     match op:
         case "reshape":
             return view.reshape(shape)
@@ -123,7 +134,8 @@ def merged_factors(factors: Sequence[Factor]) -> list[Factor]:
 
 
 def refined(a: Shape, b: Shape) -> Shape | None:
-    """The coarsest shape that both are groupings of; None if there is none. Dimensions of size 1 are left out."""
+    """The coarsest shape that both are groupings of, without dimensions of size 1; None if there is none of a rank that
+    kernels have."""
     left, right = [d for d in reversed(a) if d != 1], [d for d in reversed(b) if d != 1]
     out: list[int] = []
     while left and right:
@@ -134,4 +146,4 @@ def refined(a: Shape, b: Shape) -> Shape | None:
         out.append(small)
         if large != small:
             (left if x > y else right).append(large // small)
-    return None if left or right else tuple(out)
+    return None if left or right or len(out) > MAX_RANK else tuple(out)

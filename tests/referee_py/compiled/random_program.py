@@ -19,6 +19,8 @@ from referee_py.program import (
     TensorType,
 )
 
+Value = tuple[Operand, Spec]
+
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 UNARY = ("neg", "exp", "tanh", "erf", "sqrt", "rsqrt")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -29,6 +31,23 @@ class RandomProgram:
 
     def __init__(self, seed: int, size: int) -> None:
         self.draw = np.random.default_rng(seed)
+        base, indices = self._shapes(seed)
+        self.initial = [self._tensor(F32, base[int(k)]) for k in self.draw.integers(0, len(base), 5)]
+        self.initial += [self.initial[0].copy(), self._tensor(I64, (indices,))]
+        self.constants = [self._tensor(F32, shape) for shape in base[:4]] + [self._tensor(BOOL, base[0])]
+        self.nodes: list[Structure] = []
+        self.pool: list[Value] = [(Operand(Kind.STEP), (I64, ()))]
+        for kind, tensors in ((Kind.SLOT, self.initial), (Kind.CONSTANT, self.constants)):
+            types = [TensorType.of(tensor) for tensor in tensors]
+            self.pool += [(Operand(kind, i), (t.dtype, t.shape)) for i, t in enumerate(types)]
+        while len(self.nodes) < size:
+            self._grow()
+        slots = tuple(self._update(slot) for slot in range(len(self.initial)))
+        constants, initial = (tuple(map(TensorDescriptor.of, t)) for t in (self.constants, self.initial))
+        self.program = Program(tuple(self.nodes), slots, constants, initial)
+
+    def _shapes(self, seed: int) -> tuple[list[Shape], int]:
+        """Of slots and constants, and how many indices there are."""
         rows, columns, heads = (int(d) for d in self.draw.integers(1, 9, 3))
         base = [
             (rows, columns * heads),
@@ -42,19 +61,7 @@ class RandomProgram:
             base += [(3, 1500), (1500,)]
         if seed % 5 == 0:
             base.append((0, columns))
-        self.initial = [self._tensor(F32, base[int(k)]) for k in self.draw.integers(0, len(base), 5)]
-        self.initial += [self.initial[0].copy(), self._tensor(I64, (rows,))]
-        self.constants = [self._tensor(F32, shape) for shape in base[:4]] + [self._tensor(BOOL, base[0])]
-        self.nodes: list[Structure] = []
-        self.pool: list[tuple[Operand, Spec]] = [(Operand(Kind.STEP), (I64, ()))]
-        for kind, tensors in ((Kind.SLOT, self.initial), (Kind.CONSTANT, self.constants)):
-            types = [TensorType.of(tensor) for tensor in tensors]
-            self.pool += [(Operand(kind, i), (t.dtype, t.shape)) for i, t in enumerate(types)]
-        while len(self.nodes) < size:
-            self._grow()
-        slots = tuple(self._update(slot) for slot in range(len(self.initial)))
-        constants, initial = (tuple(map(TensorDescriptor.of, t)) for t in (self.constants, self.initial))
-        self.program = Program(tuple(self.nodes), slots, constants, initial)
+        return base, rows
 
     def _tensor(self, dtype: Any, shape: Shape) -> Array:
         if dtype == F32:
@@ -64,7 +71,7 @@ class RandomProgram:
 
     # ------------------------------------------------------------------------------------------------ nodes
 
-    def add(self, name: str, *inputs: tuple[Operand, Spec], **attrs: Any) -> tuple[Operand, Spec] | None:
+    def add(self, name: str, *inputs: Value, **attrs: Any) -> Value | None:
         """A node, or nothing if the operator refuses."""
         try:
             outputs = lookup(name).infer([spec for _, spec in inputs], attrs)
@@ -78,7 +85,7 @@ class RandomProgram:
         self.pool += made
         return made[0]
 
-    def pick(self, dtype: Any = None, rank: int = 0) -> tuple[Operand, Spec] | None:
+    def pick(self, dtype: Any = None, rank: int = 0) -> Value | None:
         """A value, rather a late one."""
         fits = [x for x in self.pool if (dtype is None or x[1][0] == dtype) and len(x[1][1]) >= rank]
         if not fits:
@@ -155,12 +162,12 @@ class RandomProgram:
                 if shape:
                     self.add("argmax", x, dim=len(shape) - 1, keepdim=0)
 
-    def full(self, value: float, shape: Shape = ()) -> tuple[Operand, Spec]:
+    def full(self, value: float, shape: Shape = ()) -> Value:
         made = self.add("full", shape=shape, dtype=F32, bits=int(np.float32(value).view(np.uint32)))
         assert made
         return made
 
-    def _partner(self, x: tuple[Operand, Spec]) -> tuple[Operand, Spec]:
+    def _partner(self, x: Value) -> Value:
         """Something that broadcasts with x, if there is anything."""
         for _ in range(6):
             y = self.pick(F32)
@@ -173,11 +180,11 @@ class RandomProgram:
         pairs = zip(reversed(a), reversed(b), strict=False)
         return all(x == y or 1 in (x, y) for x, y in pairs)
 
-    def _same(self, x: tuple[Operand, Spec]) -> tuple[Operand, Spec]:
+    def _same(self, x: Value) -> Value:
         same = [y for y in self.pool if y[1] == x[1]]
         return same[int(self.draw.integers(len(same)))]
 
-    def _rows(self, x: tuple[Operand, Spec]) -> None:
+    def _rows(self, x: Value) -> None:
         """A normalisation of rows, as softmax and layer norm have it."""
         shape = x[1][1]
         if not shape:
