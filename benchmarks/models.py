@@ -76,7 +76,7 @@ def _row(recipe: Recipe, turns: int) -> list[str]:
         path = bundle.write(Path(folder))
         peaks = [peak_bytes(whose, recipe.name, path) for whose in ("ours", "eager")]
     parameters = sum(p.numel() for p in recipe.module.parameters())
-    calls = len(executor.compiled.tasks)
+    calls = len(executor.compiled.tasks) if executor.compiled else 0
     mine, eager = medians(times)
     counts = [f"{parameters / 1e6:.1f} M", str(len(bundle.program.nodes)), str(calls)]
     hashed = sum(type_.nbytes for node in bundle.program.nodes for type_ in node.outputs)

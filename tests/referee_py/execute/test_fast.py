@@ -8,8 +8,10 @@ import repops
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import FastExecutor, Interpreter, Metrics, State, Value
+from referee_py.execute.fast import MAX_NODES
 from referee_py.program import SlotSource
 
+from ..compiled.hostile_programs import heavy, view_chain
 from ..program import tiny
 
 CPU = repops.backend("cpu")
@@ -116,3 +118,28 @@ def test_metrics_of_every_step() -> None:
 def test_a_state_of_another_program() -> None:
     with pytest.raises(InvalidInput, match="a state of 1 slots; the program has 2"):
         fast().step(State.of(0, tiny.tensors()[1][:1]), False)
+
+
+def test_a_program_of_too_many_nodes_runs_node_by_node() -> None:
+    made = view_chain(MAX_NODES + 1)
+    program = made.program
+    executor = FastExecutor(program, made.constants, CPU)
+    assert executor.compiled is None
+    state, trace = executor.step(State.of(0, made.initial), False)
+    wanted, _ = Interpreter(program, made.constants, CPU).step(State.of(0, made.initial), False)
+    assert trace is None
+    assert state.slot_hashes() == wanted.slot_hashes()
+
+
+def test_a_step_that_would_need_more_memory_compiled_runs_node_by_node() -> None:
+    made = heavy(columns=1 << 20, groups=40)
+    sources = {"first": SlotSource(3, 0)}
+    executor = FastExecutor(made.program, made.constants, CPU, sources)
+    assert executor.compiled is None
+    state, _ = executor.step(State.of(0, made.initial), False)
+    hook = Metrics(sources)
+    wanted, _ = Interpreter(made.program, made.constants, CPU, hook).step(State.of(0, made.initial), False)
+    assert state.slot_hashes() == wanted.slot_hashes()
+    np.testing.assert_array_equal(executor.latest["first"], hook.latest["first"])
+    small = heavy(columns=1 << 10, groups=40)
+    assert FastExecutor(small.program, small.constants, CPU).compiled is not None
