@@ -6,13 +6,15 @@ entries     what a log says; sparse and dense: how it is written; forms: the one
 packing     zstd and digests, for both forms
 bounds      how far an evaluation can be from the exact value; taps: which elements meet in a convolution
 evaluate    every operator in binary64, each with its radius
-band        which elements have an entry; writing a log, and following one
+band        which elements have an entry; follow: writing a log, and following one, for whole nodes
 settle      chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
 truth       what a verifier computes for a whole node
 exact       the same for one element, to be read
+step_log    the logs of one step in a file; book: the logs of a run
+backend     what executes a program in this mode
 """
 
-from .band import Followed, band, follow, midpoint_distance, write
+from .band import band, midpoint_distance
 from .entries import Entries, Log
 from .evaluate import Evaluation, Kind, Radius, evaluate, kind, single
 from .mode import Bounds, Form, Rounding, is_rounded
@@ -40,7 +42,6 @@ __all__ = [
     "Bounds",
     "Entries",
     "Evaluation",
-    "Followed",
     "Form",
     "Kind",
     "Log",
@@ -48,7 +49,6 @@ __all__ = [
     "Rounding",
     "band",
     "evaluate",
-    "follow",
     "is_rounded",
     "kind",
     "largest",
@@ -62,5 +62,4 @@ __all__ = [
     "threshold",
     "truth",
     "unsigned_zero",
-    "write",
 ]

@@ -1,27 +1,16 @@
-"""Who writes what, and who follows whom: the trainer's log of an evaluation, and the truth from anyone's evaluation.
+"""Which elements a trainer's log speaks of, to be read; `follow.py` does the same with a kernel.
 
-x and y are two evaluations of one element, each at most r from the exact value; q the quantum, m the nearest midpoint.
-
-    trainer   writes an entry if |x - m| <= 1.25 r: a direction (narrow) if r < q / 8, else the rounded value (wide)
-    auditor   |y - m| > r, no entry        rnd(y) is the truth
-              |y - m| > 2 r                rnd(y) is the truth, whatever an entry says
-              the entry says rnd(y)        rnd(y) is the truth; a direction says it only if r < q / 8
-              else                         the element is settled exactly: seldom, if the log is honest
-
-Proofs: docs/rounding-logs.md, section 3.
+x is an evaluation of an element, at most r from the exact value; q the quantum, m the nearest midpoint. An entry is
+written if |x - m| <= 1.25 r: a direction (narrow) if r < q / 8, else the rounded value (wide).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InvalidInput
-from .entries import I64, WRITTEN, Entries, Log
-from .primitives import F64, NOT_LOGGED, UP, Bool, log, quantum, rnd, scale, unsigned_zero
+from .entries import Log
+from .primitives import F64, NOT_LOGGED, Bool, log, quantum, rnd, scale, unsigned_zero
 
 WRITTEN_WITHIN = (
     1.25  # radii: what is near for another evaluation too is seldom further, so it need not be settled
@@ -29,19 +18,6 @@ WRITTEN_WITHIN = (
 NARROW = 0.125  # quanta
 
 F32 = npt.NDArray[np.float32]
-Settle = Callable[[I64, Entries], F64]
-"""The truth of elements at ascending positions, with the log's entries for them (`settle.settle`)."""
-
-
-class Followed(NamedTuple):
-    """The truth of a node, and what the log had to do with it."""
-
-    values: F32
-    forged: I64
-    """Positions of entries that say otherwise than the truth: no honest trainer wrote them, and they were ignored."""
-    corrections: int
-    """Elements that this evaluation alone would have rounded otherwise."""
-    settled: int
 
 
 def midpoint_distance(x: F64, b: int) -> F64:
@@ -90,49 +66,6 @@ def write(x: F64, radius: F64, b: int, tau: float | None = None) -> tuple[F32, L
     flat = rounded.reshape(-1)
     entries = Log(x.size, at, flat[at] > x.reshape(-1)[at], written, flat[written])
     return _narrowed(rounded), entries
-
-
-def follow(x: F64, radius: F64, b: int, entries: Log, settle: Settle) -> Followed:
-    """The truth of a node with this log, from any permitted evaluation x of it. `radius` broadcasts to x.
-
-    Elements that x does not decide are given to `settle`. Raises InvalidInput if the log is for another number of
-    elements; `forms.read` gives an empty one in place of such a log.
-    """
-    if entries.elements != x.size:
-        raise InvalidInput(f"a log for {entries.elements} elements, for {x.size} values; use an empty one")
-    flat, radii = x.reshape(-1), np.broadcast_to(radius, x.shape).reshape(-1)
-    values = unsigned_zero(rnd(flat, b))
-    near = np.flatnonzero(_within(flat, radii, b))
-    looked_at = np.unique(np.concatenate([near, entries.narrow, entries.wide]))
-    said = entries.at(looked_at)
-    open_ = undecided(flat[looked_at], values[looked_at], radii[looked_at], b, said)
-    positions = looked_at[open_]
-    own = values[positions]
-    if positions.size:
-        values[positions] = settle(positions, Entries(said.kinds[open_], said.values[open_]))
-    corrections = int((values[positions] != own).sum())
-    forged = _forged(flat, values, entries)
-    return Followed(_narrowed(values.reshape(x.shape)), forged, corrections, positions.size)
-
-
-def undecided(x: F64, own: F64, radius: F64, b: int, said: Entries) -> Bool:
-    """The auditor's rule: which elements does x, itself rounded to `own`, not decide? All arguments have one shape."""
-    agrees = np.where(
-        said.kinds == WRITTEN,
-        said.values == own,
-        np.where(said.kinds == UP, own > x, own < x) & (radius < NARROW * quantum(x, b)),
-    )
-    no_entry = said.kinds == NOT_LOGGED
-    reach = np.where(no_entry, radius, 2 * radius)
-    open_: Bool = _within(x, reach, b) & (no_entry | ~agrees)
-    return open_
-
-
-def _forged(x: F64, truth: F64, entries: Log) -> I64:
-    """Positions of entries that the truth contradicts. NOTE: for messages; the truth does not depend on it."""
-    narrow, wide = entries.narrow, entries.wide
-    against = np.where(entries.up, truth[narrow] < x[narrow], truth[narrow] > x[narrow])
-    return np.sort(np.concatenate([narrow[against], wide[entries.values != truth[wide]]]))
 
 
 def _within(x: F64, radius: F64, b: int) -> Bool:

@@ -23,7 +23,7 @@ from ..errors import InvalidInput
 from . import taps
 from .bounds import elementary_radius, factor
 from .mode import Bounds
-from .primitives import F64, Bool, rnd
+from .primitives import F64, MAX_BITS, Bool, rnd
 from .taps import Attrs
 
 CONTRACTIONS = ("mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
@@ -35,7 +35,7 @@ class Kind(Enum):
     """What is rounded, and whether an order or a library is free."""
 
     SUM = "sum"  # sum, contractions, scatter_add: any order
-    ELEMENTARY = "elementary"  # any library within 4 ulps
+    ELEMENTARY = "elementary"  # at b = 32 what repops-f32 gives, below any library within 4 ulps
     SINGLE = "single"  # one IEEE-754 operation: the same bits everywhere, then rounded
     MOVED = "moved"  # chosen or moved elements, integers, truth values: what repops-f32 gives
 
@@ -54,6 +54,16 @@ def kind(name: str, inputs: Sequence[Any], attrs: Attrs) -> Kind:
     if name == "cast" and dtype == np.int64 and attrs["dtype"] == Dtype.F32:
         return Kind.SINGLE
     return Kind.MOVED
+
+
+def has_log(name: str, inputs: Sequence[Any], attrs: Attrs, b: int) -> bool:
+    """May an element of this operator have an entry?
+
+    Not where nothing is free: at b = 32 elementary functions are repops-f32's, which are correctly rounded (and rsqrt
+    is two rounded operations).
+    """
+    what = kind(name, inputs, attrs)
+    return what == Kind.SUM or (what == Kind.ELEMENTARY and b < MAX_BITS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from .elementary import bracket
 from .entries import WRITTEN
 from .evaluate import ELEMENTARY
 from .mode import Bounds, Rounding
-from .primitives import F64, NOT_LOGGED, UP, largest
+from .primitives import F64, MAX_BITS, NOT_LOGGED, UP, largest
 from .taps import Attrs, input_axis, output_axis
 
 _PRECISION = 2400
@@ -207,10 +207,13 @@ def _quantum(x: Fraction, b: int) -> Fraction:
 def _elementary(name: str, arguments: list[float], kind: int, value: float, rounding: Rounding) -> float:
     """As `follow_entry`, for an exact value that is known between two neighbours of 2,400 bits.
 
-    Where docs/opset.md has a table, or the value is far beyond any grid, it is what repops-f32 gives.
+    At b = 32, where docs/opset.md has a table, or the value is far beyond any grid, it is what repops-f32 gives.
     """
     operands = [np.array(v, dtype=np.float32) for v in arguments]
-    tabled = float(reference.execute(name, operands, {})[0]) + 0.0
+    tabled = float(reference.execute(name, operands, {})[0])
+    if rounding.bits == MAX_BITS:
+        return tabled
+    tabled += 0.0
     if math.isnan(tabled) or not all(map(math.isfinite, arguments)):
         return tabled
     around = bracket(name, arguments, _PRECISION)

@@ -94,11 +94,10 @@ def search(evaluation: Evaluation, bits: int, widen: float) -> Found:
 def radius_at(evaluation: Evaluation, positions: I64) -> F64:
     """The radius of some elements."""
     shape = evaluation.x.shape
-    index = np.unravel_index(positions, shape)
     found = np.ones(positions.size)
     with np.errstate(invalid="ignore"):
         for factor in evaluation.radius.factors:
-            found = found * np.broadcast_to(factor, shape)[index]
+            found = found * np.broadcast_to(factor, shape).flat[positions]
     return np.where(np.isnan(found), 0.0, found)  # inf * 0: see Radius
 
 

@@ -12,14 +12,10 @@ import numpy as np
 from repops import cpu
 from repops.tensors import Array
 
-from .band import follow
-from .entries import Entries
-from .evaluate import Kind, evaluate, kind, single
-from .forms import read
+from .evaluate import Kind, evaluate, has_log, kind, single
+from .follow import follow
 from .mode import Rounding
-from .primitives import F64
-from .settle import settle
-from .taps import I64, Attrs
+from .taps import Attrs
 
 
 def truth(
@@ -28,20 +24,13 @@ def truth(
     """The outputs of an operator. `log` is what the trainer committed to for this node, any bytes, or None.
 
     Inputs are float32, int64 and bool arrays, checked by the caller against what the operator takes (`repops.opset`);
-    float32 outputs are on the grid where they were computed, with the canonical NaN. Raises InvalidInput beyond 2^31
-    terms, and OpError from operators that do not fit their inputs.
+    float32 outputs are on the grid where they were computed. Raises InvalidInput beyond 2^31 terms, and OpError from
+    operators that do not fit their inputs.
     """
-    what = kind(name, inputs, attrs)
-    if what == Kind.MOVED:
-        return list(cpu.execute(name, list(inputs), attrs))
-    if what == Kind.SINGLE:
+    if has_log(name, inputs, attrs, rounding.bits):
+        evaluation = evaluate(name, inputs, attrs, rounding.bounds)
+        return [follow(name, inputs, attrs, evaluation, log, rounding).values]
+    if kind(name, inputs, attrs) == Kind.SINGLE:
         with np.errstate(over="ignore"):
             return [single(name, inputs, rounding.bits).astype(np.float32)]
-    evaluation = evaluate(name, inputs, attrs, rounding.bounds)
-
-    def settled(positions: I64, entries: Entries) -> F64:
-        return settle(name, inputs, attrs, positions, entries, rounding)
-
-    x = evaluation.x
-    entries = read(log, x.size, rounding.form)
-    return [follow(x, evaluation.radius.array(x.shape), rounding.bits, entries, settled).values]
+    return list(cpu.execute(name, list(inputs), attrs))
