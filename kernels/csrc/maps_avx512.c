@@ -1,5 +1,5 @@
-// The elementary functions for AVX-512: shorter polynomials than the scalar ones, helped by tables of sixteen
-// entries that stay in registers.
+// The elementary functions of one argument for AVX-512: shorter polynomials than the scalar ones, helped by
+// tables of sixteen entries that stay in registers.
 //
 // Every function here has a relative error below the 2^-PRECISION that stands with it, and an element whose
 // value is that near to a midpoint of two floats, or out of the ordinary, goes to the scalar function. So the
@@ -20,39 +20,10 @@
 
 #define MULADD(a, b, c) __builtin_fma(a, b, c)
 #include "elementary.h"
+#include "exp_log_avx512.h"
 #include "maps.h"
-#include "maps_avx512.h"
 
 // ------------------------------------------------------------------------------------------- exp and tanh
-
-// 2^(j/16), less j 2^48 in the bits, which adding k 2^48 with k = j mod 16 gives back.
-static const uint64_t exp_table[16] = {
-    0x3FF0000000000000, 0x3FEFB5586CF9890F, 0x3FEF72B83C7D517B, 0x3FEF387A6E756238,
-    0x3FEF06FE0A31B715, 0x3FEEDEA64C123422, 0x3FEEBFDAD5362A27, 0x3FEEAB07DD485429,
-    0x3FEEA09E667F3BCD, 0x3FEEA11473EB0187, 0x3FEEACE5422AA0DB, 0x3FEEC49182A3F090,
-    0x3FEEE89F995AD3AD, 0x3FEF199BDD85529C, 0x3FEF5818DCFBA487, 0x3FEFA4AFA2A490DA,
-};
-// (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 32: with it, r + r^2 q is exp(r) - 1 within 2^-40 relatively, and
-// within 2^-45 absolutely.
-static const double exp_polynomial[] = {0x1.ffffffff57e8bp-2, 0x1.55555555254ebp-3, 0x1.5556b33118113p-5,
-                                        0x1.1111d8fc466d4p-7};
-
-// exp(x) = scale (1 + tail), scale = 2^(k/16), x = k ln2/16 + r.
-FN __m512d exp_split(__m512d x, __m512d *scale) {
-    const __m512d shifted = FMA(x, ALL(0x1.71547652b82fep+4), ALL(ROUND_MAGIC));
-    const __m512d k = _mm512_sub_pd(shifted, ALL(ROUND_MAGIC));
-    const __m512d r = _mm512_fnmadd_pd(k, ALL(0x1.62e42fefa39efp-5), x);
-    const __m512i bits = _mm512_castpd_si512(shifted);
-    const __m512i entry = _mm512_castpd_si512(look_up(exp_table, bits));
-    *scale = _mm512_castsi512_pd(_mm512_add_epi64(entry, _mm512_slli_epi64(bits, 48)));
-    const __m512d square = _mm512_mul_pd(r, r);
-    return FMA(square, POLYNOMIAL(r, square, exp_polynomial), r);
-}
-FN __m512d exp_lanes(__m512d x) {
-    __m512d scale;
-    const __m512d tail = exp_split(x, &scale);
-    return FMA(scale, tail, scale);
-}
 
 // NOTE: below -104 the result is 0 and needs no second look; between there and -87.3 it is subnormal. The
 // order of operands keeps a NaN.
@@ -82,73 +53,6 @@ FN __m512 tanh_16(__m512 x, __mmask16 *again) {
 }
 
 // ------------------------------------------------------------------------------------------ log and log1p
-
-// By the first four bits of m in [3/4, 3/2): 1 / c and log(c), c about the middle of where these bits
-// lead, and 1 on both sides of 1.
-static const double log_inverse[16] = {
-    0x1p+0,
-    0x1.d41d41d41d41dp-1,
-    0x1.bacf914c1badp-1,
-    0x1.a41a41a41a41ap-1,
-    0x1.8f9c18f9c18fap-1,
-    0x1.7d05f417d05f4p-1,
-    0x1.6c16c16c16c17p-1,
-    0x1.5c9882b931057p-1,
-    0x1.4e5e0a72f0539p+0,
-    0x1.4141414141414p+0,
-    0x1.3521cfb2b78c1p+0,
-    0x1.29e4129e4129ep+0,
-    0x1.1f7047dc11f7p+0,
-    0x1.15b1e5f75270dp+0,
-    0x1.0c9714fbcda3bp+0,
-    0x1p+0,
-};
-static const double log_center[16] = {
-    0,
-    0x1.6f0d28ae56b4ep-4,
-    0x1.29552f81ff521p-3,
-    0x1.9525a9cf456b6p-3,
-    0x1.fb9186d5e3e29p-3,
-    0x1.2e8e2bae11d31p-2,
-    0x1.5d1bdbf5809cap-2,
-    0x1.89a3386c1425bp-2,
-    -0x1.1178e8227e47ap-2,
-    -0x1.d1037f2655e7bp-3,
-    -0x1.823c16551a3cp-3,
-    -0x1.365fcb0159014p-3,
-    -0x1.da7276384469ep-4,
-    -0x1.4d3115d207eacp-4,
-    -0x1.894aa149fb34bp-5,
-    0,
-};
-// (log(1 + r) - r) / r^2 for -1/32 <= r <= 1/16: within 2^-44, and within 2^-55 for pow.
-static const double log_short[] = {-0x1.0000000001317p-1, 0x1.55555553cbf67p-2,  -0x1.ffffff07030a5p-3,
-                                   0x1.9999c2786c7aep-3,  -0x1.555e52363f9bep-3, 0x1.245671c278876p-3,
-                                   -0x1.d24c27028e35ep-4};
-static const double log_long[] = {-0x1.fffffffffffffp-2, 0x1.5555555555a3ap-2,  -0x1.000000000419p-2,
-                                  0x1.999999898ca88p-3,  -0x1.55555443d9487p-3, 0x1.2492b09e0fc2dp-3,
-                                  -0x1.0009a59a92b8ep-3, 0x1.c5ea4752e2c4ep-4,  -0x1.6a3df3a2d0318p-4};
-
-// x = 2^k m, m in [3/4, 3/2), m = c (1 + r): log(x) = k ln2 + log(c) + log(1 + r), of which `base` is the
-// first two. NOTE: times the binary64 nearest to 4/3, 3/2 rounds to 2 (a tie) and the number before it to
-// less.
-FN __m512d log_split(__m512d x, __m512d *base) {
-    const __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_src);
-    const __m512d k = _mm512_getexp_pd(_mm512_mul_pd(x, ALL(0x1.5555555555555p+0)));
-    const __m512i at = _mm512_srli_epi64(_mm512_castpd_si512(m), 48);
-    *base = FMA(k, ALL(0x1.62e42fefa39efp-1), look_up(log_center, at));
-    return FMA(m, look_up(log_inverse, at), ALL(-1.0));
-}
-FN __m512d log_short_lanes(__m512d r, __m512d base) {
-    const __m512d square = _mm512_mul_pd(r, r);
-    return _mm512_add_pd(base, FMA(square, POLYNOMIAL(r, square, log_short), r));
-}
-FN __m512d log_long_lanes(__m512d x) {
-    __m512d base;
-    const __m512d r = log_split(x, &base);
-    const __m512d square = _mm512_mul_pd(r, r);
-    return _mm512_add_pd(base, FMA(square, POLYNOMIAL(r, square, log_long), r));
-}
 
 FN __m512d log_lanes(__m512d x) {
     __m512d base;
@@ -364,65 +268,6 @@ void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const
             _mm512_storeu_ps(difference, x);
             exp_again(out, difference, again & lanes);
         }
-    }
-}
-
-// ---------------------------------------------------------------------------------------------------- pow
-
-// exp(y log|x|). The logarithm is within 2^-50, so the product, below 2^7, within 2^-43.
-FN __m512d pow_lanes(__m512d x, __m512d y) {
-    const __m512d t = _mm512_mul_pd(y, log_long_lanes(x));
-    return exp_lanes(_mm512_min_pd(ALL(90.0), _mm512_max_pd(ALL(-105.0), t)));
-}
-FN __mmask8 is_integer(__m512d y) {
-    return _mm512_cmp_pd_mask(_mm512_roundscale_pd(y, 8), y, _CMP_EQ_OQ);
-}
-FN __mmask8 subnormal(__m512d v) {
-    const __mmask8 small = _mm512_cmp_pd_mask(v, ALL(0x1p-126), _CMP_LT_OQ);
-    return _mm512_mask_cmp_pd_mask(small, v, ALL(0x1p-151), _CMP_GT_OQ);
-}
-
-// NOTE: a negative base is left to the scalar function unless the exponent is an integer below 2^24, whose
-// half then tells whether it is odd.
-FN __m512 pow_16(__m512 x, __m512 y, __mmask16 *again) {
-    const __m512 size = size_of(x);
-    const wide base = widen(size), exponent = widen(y);
-    const wide v = {pow_lanes(base.low, exponent.low), pow_lanes(base.high, exponent.high)};
-    const __mmask16 ordinary =
-        positive_finite(size) & _mm512_cmp_ps_mask(size_of(y), _mm512_set1_ps(0x1p24f), _CMP_LT_OQ);
-    *again = uncertain(v, 40) | (__mmask16)~ordinary | _mm512_kunpackb(subnormal(v.high), subnormal(v.low));
-    const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(x));
-    __m512 result = narrow(v);
-    if (negative) {
-        const __m512d half = ALL(0.5);
-        const __mmask16 whole = _mm512_kunpackb(is_integer(exponent.high), is_integer(exponent.low));
-        const __mmask16 even = _mm512_kunpackb(is_integer(_mm512_mul_pd(exponent.high, half)),
-                                               is_integer(_mm512_mul_pd(exponent.low, half)));
-        *again |= negative & (__mmask16)~whole;
-        result = _mm512_mask_sub_ps(result, negative & (__mmask16)~even, _mm512_set1_ps(-0.0f), result);
-    }
-    return result;
-}
-
-static __attribute__((noinline)) void pow_again(float *out, const float *a, int64_t sa, const float *b,
-                                                int64_t sb, unsigned again) {
-    for (; again; again &= again - 1) {
-        const int i = __builtin_ctz(again);
-        out[i] = pow_f32(a[i * sa], b[i * sb]);
-    }
-}
-
-void pow_avx512(int64_t n, void *to, const void *bases, int64_t sa, const void *exponents, int64_t sb) {
-    float *out = to;
-    const float *a = bases, *b = exponents;
-    for (; n > 0; n -= 16, out += 16, a += 16 * sa, b += 16 * sb) {
-        const __mmask16 here = n >= 16 ? 0xFFFF : (__mmask16)((1u << n) - 1);
-        __mmask16 again;
-        const __m512 x = sa ? _mm512_maskz_loadu_ps(here, a) : _mm512_set1_ps(*a);
-        const __m512 y = sb ? _mm512_maskz_loadu_ps(here, b) : _mm512_set1_ps(*b);
-        _mm512_mask_storeu_ps(out, here, pow_16(x, y, &again));
-        again &= here;
-        if (__builtin_expect(again, 0)) pow_again(out, a, sa, b, sb, again);
     }
 }
 

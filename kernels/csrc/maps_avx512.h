@@ -1,5 +1,5 @@
-// Vectors of AVX-512 for maps_avx512.c, which has chosen the instruction set: polynomials, tables of sixteen
-// entries, sixteen floats as binary64, and the test whether their rounding is certain.
+// Vectors of AVX-512, for files that have chosen the instruction set: polynomials, tables of sixteen entries,
+// sixteen floats as binary64, and the test whether their rounding is certain.
 
 #ifndef REPOPS_MAPS_AVX512_H
 #define REPOPS_MAPS_AVX512_H
