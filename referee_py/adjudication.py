@@ -6,18 +6,30 @@ from collections.abc import Sequence
 
 from repops.opset import OpError
 
-from .commit import Record, tensor_hash
+from .commit import NO_LOG, Record, tensor_hash
 from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
-from .execute import Backend
-from .program import Structure, TensorType
+from .execute import Operators
+from .program import MODE_REPOPS_F32, Structure, TensorType
+from .rounding import forms
+from .rounding.mode import Rounding
+from .rounding.step_log import NodeLog
+from .rounding.truth import truth
 
 
-def adjudicate(structure: Structure, record: Record, inputs: Sequence[Array], backend: Backend) -> Record:
+def adjudicate(
+    structure: Structure,
+    record: Record,
+    inputs: Sequence[Array],
+    backend: Operators,
+    mode: int = MODE_REPOPS_F32,
+    log: NodeLog | None = None,
+) -> Record:
     """The right record of a node whose structure and input hashes both sides agree on.
 
     ``record`` is either side's: its outputs are not looked at. ``inputs`` come from a party and are checked against the
-    record's hashes before anything runs.
+    record's hashes before anything runs. ``log`` is what the run's logs commit to for this node, any bytes, and None
+    where they commit to none; in a rounded ``mode`` it is an input too, and the right record names it.
 
     Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record is not one of this
     structure, or if the structure cannot be executed on these tensors.
@@ -34,13 +46,29 @@ def adjudicate(structure: Structure, record: Record, inputs: Sequence[Array], ba
         if actual != named:
             raise HashMismatch(f"input {position} has hash {actual.hex()}, the record names {named.hex()}")
     try:
-        outputs = backend.execute(structure.name, list(inputs), structure.attrs)
+        specs = [(kind.dtype, kind.shape) for kind in map(TensorType.of, inputs)]
+        types = tuple(
+            TensorType(dtype, shape) for dtype, shape in structure.row.infer(specs, structure.attrs)
+        )
+        if types == structure.outputs:
+            outputs = _execute(structure, list(inputs), backend, mode, log)
     except OpError as error:
         raise InvalidInput(f"the disputed operator cannot be executed: {error}") from error
-    types = tuple(TensorType.of(array) for array in outputs)
     if types != structure.outputs:
         raise InvalidInput(
             f"{structure.name} gives {', '.join(map(str, types))}, its structure says "
             f"{', '.join(map(str, structure.outputs))}; the program is not sound"
         )
-    return Record(record.structure, record.inputs, tuple(tensor_hash(array) for array in outputs))
+    hashes = tuple(tensor_hash(array) for array in outputs)
+    return Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+
+
+def _execute(
+    structure: Structure, inputs: list[Array], backend: Operators, mode: int, log: NodeLog | None
+) -> list[Array]:
+    if mode == MODE_REPOPS_F32:
+        return backend.execute(structure.name, inputs, structure.attrs)
+    rounding = Rounding.of(mode)
+    form, elements = forms.FORMAT[rounding.form], structure.outputs[0].count
+    canonical = None if log is None else log.of(form, elements)
+    return truth(structure.name, inputs, structure.attrs, canonical, rounding)

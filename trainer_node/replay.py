@@ -150,7 +150,10 @@ class Replay:
         return self._book.tree if self._book else None
 
     def publish(self, step: int, node: int) -> None:
-        """Offer what a verifier needs, once: the record of that node and the tensors it takes."""
+        """Offer what a verifier needs, once: the record of that node and the tensors it takes.
+
+        NOTE: the logs of all steps are offered since the run was done.
+        """
         if (step, node) in self._published:
             return
         self._store.put_record(self.record(step, node))

@@ -9,16 +9,20 @@ import structlog
 
 from referee_py.adjudication import adjudicate
 from referee_py.attestation import Verdict, sign
-from referee_py.commit import Record
+from referee_py.commit import Record, Tag
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.game.state import Phase
+from referee_py.game.state import MatchState, Phase
+from referee_py.program import Program
+from referee_py.rounding.mode import is_rounded
+from referee_py.rounding.step_log import NodeLog
 
 from .acts import act
 from .artifacts import Kind, Name
 from .chain import Call, Job, MatchInfo, Snapshot
 from .config import Settings
 from .docket import Docket, Rounds
-from .package import MAX_HEADER_BYTES, check_operator, load_program
+from .logbook import step_limit
+from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from .service import Node, Service, open_node
 
 PATIENCE_S = 5.0
@@ -138,7 +142,22 @@ class Verifier:
             raise Unavailable(f"the records of match {match.id} are not in its events yet")
         fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
         inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
-        return adjudicate(structure, record, inputs, self._backend)
+        log = self._log(job, program, match.state, uris)
+        return adjudicate(structure, record, inputs, self._backend, job.program.mode, log)
+
+    def _log(self, job: Job, program: Program, state: MatchState, uris: list[str]) -> NodeLog | None:
+        """What the job's rounding logs commit to for the disputed node; None if that is nothing.
+
+        NOTE: it is taken from what the trainer has revealed and not from the records: both may be wrong about it.
+        """
+        terms, fetcher = job.program, self._node.fetcher
+        if not is_rounded(terms.mode):
+            return None
+        check_leaves(terms)
+        roots = fetcher.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps, uris).leaves
+        limit = step_limit(program, self._node.settings.limits.memory_bytes)
+        step = fetcher.log(roots[state.end - 1], terms.node_count, uris, max_bytes=limit)
+        return step.nodes.get(state.index)
 
 
 def servers(job: Job, match: MatchInfo) -> list[str]:

@@ -149,7 +149,7 @@ class Workshop:
 
     def train(self, job: Job, *, ours: bool = False) -> Claim | None:
         """The job's claim, once it is computed; None until then. ``ours``: we have promised it, whatever it takes."""
-        if self._followed(job) and not any(job.logs):
+        if self._followed(job) and not any(claim.slot for claim in job.claims):
             return None  # the trainer has not revealed its logs yet
         prepared, work = self._prepared(job, ours), self._works[job.id]
         if prepared is None:

@@ -10,7 +10,7 @@ run          intervals, snapshots, claims
 
 from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
-from .interpreter import Backend, Executor, Interpreter, NodeHook, Site, StepTrace
+from .interpreter import Backend, Executor, Interpreter, NodeHook, Operators, Site, StepTrace
 from .plan import Plan
 from .run import Claim, Interval, Run, checkpoint_steps, executor_for
 from .values import State, Value, initial_root
@@ -27,6 +27,7 @@ __all__ = [
     "Metrics",
     "NodeHook",
     "NodeValues",
+    "Operators",
     "Plan",
     "Run",
     "Site",

@@ -46,6 +46,10 @@ class NodeLog:
                 f"a log of form {self.form} for {self.elements} elements; forms are below 256, elements below 2^40"
             )
 
+    def of(self, form: int, elements: int) -> bytes | None:
+        """The bytes, for a node that has so many elements; None if this is no log of it."""
+        return self.canonical if (self.form, self.elements) == (form, elements) else None
+
     @cached_property
     def digest(self) -> bytes:
         """What the node's record commits to."""
@@ -75,7 +79,7 @@ class StepLog:
     def canonical(self, node: int, form: int, elements: int) -> bytes | None:
         """The bytes for a node that has so many elements; None if it has no log, or one that is no log of it."""
         log = self.nodes.get(node)
-        return log.canonical if log is not None and (log.form, log.elements) == (form, elements) else None
+        return log.of(form, elements) if log is not None else None
 
     def digest(self, node: int) -> bytes:
         """32 bytes: what the record of that node says of its log."""

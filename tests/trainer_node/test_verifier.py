@@ -72,7 +72,7 @@ class Court:
             index=NODE,
             node=(self.wrong.hash(), self.right.hash()),
         )
-        self.matches[match_id] = MatchInfo(match_id, number, "", state, terms, deadline=1100)
+        self.matches[match_id] = MatchInfo(match_id, number, "", state, terms)
         values: dict[str, Any] = {
             "phase": JobPhase.CHALLENGE,
             "uri": uri,

@@ -32,7 +32,7 @@ class FormName(StrEnum):
     DENSE = "dense"
 
 
-def _option(annotation: Any, flag: str, text: str, **limits: int) -> Any:
+def _option(annotation: Any, flag: str, text: str, **limits: Any) -> Any:
     return Annotated[
         annotation | None,
         typer.Option(flag, help=text, rich_help_panel=_PANEL, show_default=False, **limits),

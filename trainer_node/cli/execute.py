@@ -102,6 +102,7 @@ def _run(
     terms = bundle.terms
     tensors = bundle.program, bundle.constants
     executor: FastExecutor | Interpreter
+    latest: Mapping[str, Array]
     if book is not None:
         if device != "cpu":
             raise InvalidInput(f"rounded-f64 runs on the processor; leave out --device {device}")

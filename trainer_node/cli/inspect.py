@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -248,7 +248,7 @@ def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
     """What is in the terms besides the graph. Only bundles have any."""
     if first is None or second is None:
         return []
-    shown = {"steps": str, "strides": str, "mode": mode_words}
+    shown: dict[str, Callable[[Any], str]] = {"steps": str, "strides": str, "mode": mode_words}
     pairs = ((name, getattr(first.terms, name), getattr(second.terms, name)) for name in shown)
     return [Difference(name, shown[name](a), shown[name](b)) for name, a, b in pairs if a != b]
 
