@@ -6,6 +6,7 @@ are in `state` and `param_groups` as in torch, so schedulers and state_dict() wo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,7 +27,7 @@ def _update(
     bridge.apply(function, parameter, grad, *state, *made, out=written, **options)
 
 
-class _Optimizer(torch.optim.Optimizer):
+class _Optimizer(torch.optim.Optimizer, ABC):
     """Walks over the parameters that have a gradient."""
 
     @torch.no_grad()
@@ -42,8 +43,9 @@ class _Optimizer(torch.optim.Optimizer):
                     self._step(parameter, grad.contiguous() if grad.layout is torch.strided else grad, group)
         return loss
 
+    @abstractmethod
     def _step(self, parameter: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Update one parameter, and its state, by its gradient."""
 
 
 def _check(lower: dict[str, float]) -> None:
