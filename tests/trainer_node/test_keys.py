@@ -58,11 +58,22 @@ def test_what_is_no_keystore(tmp_path: Path, content: str) -> None:
         read_address(path)
 
 
-def test_keystore_that_asks_for_too_much_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [4, 5, "3", None])
+def test_a_keystore_of_another_version(tmp_path: Path, version: object) -> None:
+    """Version 4 has its work factor in another place, where nobody would bound it."""
+    path = tmp_path / "key"
+    create_key(path, "secret", work_factor=FAST)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+    with pytest.raises(KeystoreError, match="no keystore of version 3, but of"):
+        open_key(path, "secret")
+
+
+@pytest.mark.parametrize("work", [1 << 40, 0, -1, "many", None])
+def test_keystore_that_asks_for_too_much_work(tmp_path: Path, work: object) -> None:
     path = tmp_path / "key"
     create_key(path, "secret", work_factor=FAST)
     content = json.loads(path.read_text())
-    content["crypto"]["kdfparams"]["n"] = 1 << 40
+    content["crypto"]["kdfparams"]["n"] = work
     path.write_text(json.dumps(content))
     with pytest.raises(KeystoreError, match="work"):
         open_key(path, "secret")
