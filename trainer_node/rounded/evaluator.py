@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from repops.rounding import round_all
-from repops.wide import wide_sum, widen
+from repops.wide import Wide, wide_sum, widen
 from torch.nn import functional
 
 from referee_py.commit.tensor import Array
@@ -25,6 +25,9 @@ from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
 Attrs = Mapping[str, Any]
+
+SMALL_PLANE = 64
+"""Positions of an output plane from which each image is a product of its own."""
 
 __all__ = ["Attrs", "Evaluator", "TorchEvaluator"]
 
@@ -73,49 +76,57 @@ class TorchEvaluator:
 
     # ------------------------------------------------------------------------------------------------ images
 
-    def convolve(self, x: torch.Tensor, w: torch.Tensor, attrs: Attrs) -> torch.Tensor:
-        """The forward convolution."""
-        return functional.conv2d(x, w, None, **_window(attrs))
-
-    def input_gradient(self, dy: torch.Tensor, w: torch.Tensor, attrs: Attrs) -> torch.Tensor:
-        """Of a convolution, for its input."""
-        size = (dy.shape[0], w.shape[1] * int(attrs["groups"]), *attrs["input_hw"])
-        return _backward(dy, w, attrs, size, 0)
-
-    def weight_gradient(self, dy: torch.Tensor, x: torch.Tensor, attrs: Attrs) -> torch.Tensor:
-        """Of a convolution, for its weight."""
-        size = (dy.shape[1], x.shape[1] // int(attrs["groups"]), *attrs["kernel_hw"])
-        return _backward(dy, x, attrs, size, 1)
-
     def _conv2d(self, x: Array, w: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
-        groups, filters, taps = int(attrs["groups"]), w.shape[0], math.prod(w.shape[1:])
-        images = torch.from_numpy(x).double()
-        ones = torch.ones(groups, 1, *w.shape[2:], dtype=torch.float64)
-        windows = functional.conv2d(_squares(images, groups), ones, None, **_window(attrs)).sqrt_()
-        norms = widen(w.reshape(1, filters, taps)).rows.reshape(filters, 1, 1)
-        result = self.convolve(images, torch.from_numpy(w).double(), attrs)
-        return _evaluation(result, _spread(windows, filters).numpy(), factor(taps, bounds) * norms)
+        groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
+        columns = unfold(torch.from_numpy(x), w.shape[2:], attrs)
+        weights = torch.from_numpy(w).reshape(groups, -1, taps)
+        return self._images(weights, columns, output_plane(x.shape, w.shape, attrs), bounds)
 
     def _input_grad(self, dy: Array, w: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
+        """The convolution of dy, zeros between its elements, with the filters turned around."""
         groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
-        gradient, weight = torch.from_numpy(dy).double(), torch.from_numpy(w).double()
-        ones = torch.ones(groups, 1, *kernel, dtype=torch.float64)
-        small = (dy.shape[0], groups, *attrs["input_hw"])
-        windows = _backward(_squares(gradient, groups), ones, attrs, small, 0).sqrt_()
-        of_channels = (weight * weight).reshape(groups, filters // groups, channels, -1).sum((1, 3)).sqrt_()
-        norms = factor(filters // groups * math.prod(kernel), bounds) * of_channels.reshape(-1, 1, 1).numpy()
-        result = self.input_gradient(gradient, weight, attrs)
-        return _evaluation(result, _spread(windows, groups * channels).numpy(), norms)
+        gradient = torch.from_numpy(spread(dy, attrs, kernel))
+        turned = {**attrs, "stride": (1, 1), "padding": (0, 0)}
+        columns = unfold(gradient, kernel, turned)
+        weights = torch.from_numpy(w).reshape(groups, filters // groups, channels, *kernel).flip(3, 4)
+        weights = weights.transpose(1, 2).reshape(groups, channels, -1)
+        return self._images(weights, columns, tuple(attrs["input_hw"]), bounds)
+
+    def _images(
+        self, weights: torch.Tensor, columns: torch.Tensor, plane: tuple[int, ...], bounds: Bounds
+    ) -> Evaluation:
+        """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
+        (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
+        left = _widened(weights)
+        if places >= SMALL_PLANE:
+            right = _widened(columns)
+            x = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values))
+            norms = right.columns[:, :, None, :]
+        else:
+            # NOTE: small planes side by side, or each product would be too small for the library.
+            right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+            x = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values))
+            x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
+            norms = right.columns.reshape(groups, 1, images, places).transpose(2, 0, 1, 3)
+        rows = factor(taps, bounds) * left.rows
+        values = x.reshape(images, groups * filters, *plane)
+        if groups == 1:
+            return _evaluation(values, rows.reshape(filters, 1, 1), norms.reshape(images, 1, *plane))
+        norms = np.broadcast_to(norms, (images, groups, filters, places)).reshape(values.shape)
+        return _evaluation(values, rows.reshape(groups * filters, 1, 1), norms)
 
     def _weight_grad(self, dy: Array, x: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
-        groups, filters, channels = int(attrs["groups"]), dy.shape[1], x.shape[1] // int(attrs["groups"])
-        gradient, images = torch.from_numpy(dy).double(), torch.from_numpy(x).double()
-        of_filters = torch.linalg.vector_norm(gradient, dim=(0, 2, 3)).reshape(-1, 1, 1, 1)
-        of_channels = torch.linalg.vector_norm(images, dim=(0, 2, 3)).reshape(groups, channels)
-        norms = of_channels.repeat_interleave(filters // groups, 0)[:, :, None, None]
-        result = self.weight_gradient(gradient, images, attrs)
-        scaled = factor(dy.shape[0] * math.prod(dy.shape[2:]), bounds) * of_filters.numpy()
-        return _evaluation(result, scaled, norms.numpy())
+        groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
+        columns = unfold(torch.from_numpy(x), kernel, attrs)
+        images, _, taps, places = columns.shape
+        gradient = torch.from_numpy(dy).reshape(images, groups, filters // groups, places)
+        left = _widened(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
+        right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+        product = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values).transpose(1, 2))
+        shape = filters, x.shape[1] // groups, *kernel
+        rows = (factor(images * places, bounds) * left.rows).reshape(filters, 1, 1, 1)
+        norms = np.repeat(right.rows, 1 if groups == 1 else filters // groups, axis=0)
+        return _evaluation(product.reshape(shape), rows, norms.reshape(-1, *shape[1:]))
 
     # ------------------------------------------------------------------------------------------------ sums
 
@@ -158,34 +169,41 @@ def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
     return (total.sum(axis=rest), magnitude.sum(axis=rest)) if rest else (total, magnitude)
 
 
-def _window(attrs: Attrs) -> dict[str, Any]:
-    lists = {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
-    return {**lists, "groups": int(attrs["groups"])}
+def unfold(x: torch.Tensor, kernel: Sequence[int], attrs: Attrs) -> torch.Tensor:
+    """What each tap reads, [N, G, C R S, Y X]: 0 outside the image."""
+    images, channels, groups = x.shape[0], x.shape[1], int(attrs["groups"])
+    if tuple(kernel) == (1, 1) and not any(attrs["padding"]):
+        found = x[:, :, :: attrs["stride"][0], :: attrs["stride"][1]].flatten(2)
+    else:
+        window = {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
+        found = functional.unfold(x, list(kernel), **window)
+    return found.reshape(images, groups, channels // groups * math.prod(kernel), -1).contiguous()
 
 
-def _squares(x: torch.Tensor, groups: int) -> torch.Tensor:
-    """Sums of squares over the channels of each group: [N, G, ...]."""
-    return (x * x).reshape(x.shape[0], groups, -1, *x.shape[2:]).sum(2)
+def output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
+    """(Y, X) of the forward convolution."""
+    window = zip(x[2:], w[2:], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
+    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
 
 
-def _spread(windows: torch.Tensor, channels: int) -> torch.Tensor:
-    groups = windows.shape[1]
-    return windows if groups == 1 else windows.repeat_interleave(channels // groups, 1)
-
-
-def _backward(
-    dy: torch.Tensor, other: torch.Tensor, attrs: Attrs, size: tuple[int, ...], which: int
-) -> torch.Tensor:
-    """The gradient of a convolution's input (0, `other` its weight) or weight (1, `other` its input)."""
-    unused = torch.empty(size, dtype=torch.float64)
-    x, w = (unused, other) if which == 0 else (other, unused)
-    window = _window(attrs)
-    found = torch.ops.aten.convolution_backward(
-        *(dy, x, w, None, window["stride"], window["padding"], window["dilation"], False, [0, 0]),
-        *(window["groups"], [which == 0, which == 1, False]),
-    )
-    gradient: torch.Tensor = found[which]
-    return gradient.contiguous()
+def spread(dy: Array, attrs: Attrs, kernel: Sequence[int]) -> Array:
+    """dy with zeros between its elements and around them, so that windows without stride meet what they have to."""
+    first, size = [], []
+    for d in (0, 1):
+        reach = int(attrs["dilation"][d]) * (kernel[d] - 1)
+        first.append(reach - int(attrs["padding"][d]))
+        size.append(int(attrs["input_hw"][d]) + reach)
+    wide = np.zeros((*dy.shape[:2], *size), np.float32)
+    places, taken = [], []
+    for d in (0, 1):
+        at = first[d] + int(attrs["stride"][d]) * np.arange(dy.shape[2 + d])
+        inside = (at >= 0) & (
+            at < size[d]
+        )  # NOTE: with more padding than the kernel reaches, the rest meets nothing
+        places.append(at[inside])
+        taken.append(np.flatnonzero(inside))
+    wide[:, :, places[0][:, None], places[1]] = dy[:, :, taken[0][:, None], taken[1]]
+    return wide
 
 
 def _evaluation(x: torch.Tensor | F64, *factors: F64) -> Evaluation:
@@ -196,3 +214,7 @@ def _evaluation(x: torch.Tensor | F64, *factors: F64) -> Evaluation:
 def _known(factors: F64) -> F64:
     """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
     return np.where(np.isnan(factors), np.inf, factors)
+
+
+def _widened(x: torch.Tensor) -> Wide:
+    return widen(x.contiguous().numpy())

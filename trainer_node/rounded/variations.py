@@ -7,7 +7,7 @@ would find another's weights.
     blocked    contracted dimensions in blocks of 32, one after the other, as a kernel with small tiles does
     permuted   contracted dimensions in an order of their own, as a kernel that splits them among threads does
     halves     contracted dimensions in two halves, the second one first
-    columns    convolutions as products with unfolded images, as a library without kernels for them does
+    direct     convolutions by kernels for them, where the others multiply unfolded images
     numpy      numpy's library, its functions, and the readable convolutions
 """
 
@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from repops.rounding import round_all
-from torch.nn import functional
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -40,53 +39,44 @@ class Split(TorchEvaluator):
         self._parts = parts
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
-        return self._add(a.shape[-1], lambda p: a[..., p] @ b[..., p, :]) if a.shape[-1] else a @ b
-
-    def convolve(self, x: Tensor, w: Tensor, attrs: Attrs) -> Tensor:
-        if attrs["groups"] != 1:
-            return super().convolve(x, w, attrs)
-        return self._add(w.shape[1], lambda p: super(Split, self).convolve(x[:, p], w[:, p], attrs))
-
-    def input_gradient(self, dy: Tensor, w: Tensor, attrs: Attrs) -> Tensor:
-        if attrs["groups"] != 1:
-            return super().input_gradient(dy, w, attrs)
-        return self._add(w.shape[0], lambda p: super(Split, self).input_gradient(dy[:, p], w[p], attrs))
-
-    def weight_gradient(self, dy: Tensor, x: Tensor, attrs: Attrs) -> Tensor:
-        return self._add(x.shape[0], lambda p: super(Split, self).weight_gradient(dy[p], x[p], attrs))
-
-    def _add(self, size: int, part: Callable[[Tensor], Tensor]) -> Tensor:
-        total, *others = (part(indices) for indices in self._parts(size))
+        if not a.shape[-1]:
+            return a @ b
+        total, *others = (a[..., p] @ b[..., p, :] for p in self._parts(a.shape[-1]))
         for other in others:
             total = total + other
         return total
 
 
-class Columns(TorchEvaluator):
-    """Convolutions without groups as products with unfolded images."""
+class Direct(TorchEvaluator):
+    """Convolutions by torch's own kernels for them."""
 
-    name = "columns"
+    name = "direct"
 
-    def convolve(self, x: Tensor, w: Tensor, attrs: Attrs) -> Tensor:
-        if attrs["groups"] != 1:
-            return super().convolve(x, w, attrs)
-        columns = functional.unfold(x, w.shape[2:], **_window(attrs))
-        planes = w.reshape(w.shape[0], -1) @ columns
-        return planes.reshape(x.shape[0], w.shape[0], *_plane(x, w, attrs))
+    def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
+        evaluation = super().evaluate(name, inputs, attrs, bounds)
+        if name not in _GRADIENTS:
+            return evaluation
+        first, second = (torch.from_numpy(v).double() for v in inputs)
+        lists = [list(attrs[key]) for key in ("stride", "padding", "dilation")]
+        if name == "conv2d":
+            x = torch.conv2d(first, second, None, *lists, int(attrs["groups"]))
+        else:
+            shape = evaluation.x.shape
+            unused = torch.empty(shape, dtype=torch.float64)
+            image, weight = (unused, second) if name == "conv2d_input_grad" else (second, unused)
+            wanted = _GRADIENTS[name]
+            found = torch.ops.aten.convolution_backward(
+                first, image, weight, None, *lists, False, [0, 0], int(attrs["groups"]), wanted
+            )
+            x = found[wanted.index(True)]
+        return Evaluation(x.contiguous().numpy(), evaluation.radius)
 
-    def input_gradient(self, dy: Tensor, w: Tensor, attrs: Attrs) -> Tensor:
-        if attrs["groups"] != 1:
-            return super().input_gradient(dy, w, attrs)
-        columns = w.reshape(w.shape[0], -1).T @ dy.flatten(2)
-        return functional.fold(columns, attrs["input_hw"], w.shape[2:], **_window(attrs))
 
-    def weight_gradient(self, dy: Tensor, x: Tensor, attrs: Attrs) -> Tensor:
-        if attrs["groups"] != 1:
-            return super().weight_gradient(dy, x, attrs)
-        kernel = tuple(attrs["kernel_hw"])
-        columns = functional.unfold(x, kernel, **_window(attrs))
-        found = torch.einsum("nfp,ncp->fc", dy.flatten(2), columns)
-        return found.reshape(dy.shape[1], x.shape[1], *kernel)
+_GRADIENTS = {
+    "conv2d": [],
+    "conv2d_input_grad": [True, False, False],
+    "conv2d_weight_grad": [False, True, False],
+}
 
 
 class NumpyEvaluator:
@@ -107,19 +97,6 @@ class NumpyEvaluator:
 _NUMPY = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
-def _window(attrs: Attrs) -> dict[str, list[int]]:
-    return {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
-
-
-def _plane(x: Tensor, w: Tensor, attrs: Attrs) -> list[int]:
-    return [
-        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-        for size, kernel, stride, padding, dilation in zip(
-            *(x.shape[2:], w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"]), strict=True
-        )
-    ]
-
-
 def _blocks(size: int) -> Sequence[Tensor]:
     return torch.arange(size).split(32)
 
@@ -137,7 +114,7 @@ VARIATIONS: dict[str, Callable[[], Evaluator]] = {
     "blocked": lambda: Split("blocked", _blocks),
     "permuted": lambda: Split("permuted", _permutation),
     "halves": lambda: Split("halves", _halves),
-    "columns": Columns,
+    "direct": Direct,
     "numpy": NumpyEvaluator,
 }
 
