@@ -50,9 +50,10 @@ class Fault(StrEnum):
     STALE_WEIGHTS = "stale-weights"
     WITHHOLD = "withhold"
     FORGED_LOG = "forged-log"
+    WRONG_LOG = "wrong-log"
 
 
-OF_LOGS = frozenset({Fault.FORGED_LOG})
+OF_LOGS = frozenset({Fault.FORGED_LOG, Fault.WRONG_LOG})
 """Faults of the mode rounded-f64 only."""
 
 
@@ -70,6 +71,7 @@ EXPECTED: dict[Fault, Reason] = {
     Fault.STALE_WEIGHTS: Reason.INPUT_CHECKPOINT,
     Fault.WITHHOLD: Reason.TIMEOUT,
     Fault.FORGED_LOG: Reason.OPERATOR,
+    Fault.WRONG_LOG: Reason.LOG,
 }
 """What must decide the dispute about a run with that fault."""
 
@@ -139,8 +141,7 @@ class _Forger(_Liar):
         self._target = target
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
-        backend = self._target.backend
-        assert isinstance(backend, Rounded)
+        backend = _rounded(self._target)
         if state.step + 1 == self._step and backend.book.get(self._step) is None:
             backend.book.put(self._step, self._forged(state, backend))
         return super().step(state, commit)
@@ -171,17 +172,27 @@ class _Forger(_Liar):
         return StepLog({**written.nodes, node: entry})
 
 
+class _WrongLog(NodeHook):
+    """From its step on, one node is said to go by a log that is not the one committed to."""
+
+    def __init__(self, target: Target) -> None:
+        _rounded(target)
+        self._step = target.step
+        self._node = _free(target.program)
+
+    def record(self, at: Site, record: Record) -> Record:
+        if at.step < self._step or at.node != self._node:
+            return record
+        return Record(record.structure, record.inputs, record.outputs, NodeLog(0, 0, record.log).digest)
+
+
 class _AppliesForged(NodeHook):
     """The output that the forged entry asks for."""
 
     def __init__(self, target: Target) -> None:
-        if not isinstance(target.backend, Rounded):
-            raise InvalidInput(
-                "repops-f32 has no rounding logs to forge; choose another fault, or rounded-f64"
-            )
         self._step = target.step
         self._node = _free(target.program)
-        self._bits = target.backend.rounding.bits
+        self._bits = _rounded(target).rounding.bits
 
     def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
         if (at.step, at.node) != (self._step, self._node):
@@ -190,6 +201,15 @@ class _AppliesForged(NodeHook):
         element, value = _beyond(array, self._bits)
         array.reshape(-1)[element] = value
         return [Value(array)]
+
+
+def _rounded(target: Target) -> Rounded:
+    """Raises InvalidInput for a fault of logs in a mode without them."""
+    if not isinstance(target.backend, Rounded):
+        raise InvalidInput(
+            "repops-f32 has no rounding logs to lie about; choose another fault, or rounded-f64"
+        )
+    return target.backend
 
 
 def _free(program: Program) -> int:
@@ -351,6 +371,7 @@ _HOOKS: dict[Fault, Callable[[Target], NodeHook]] = {
     Fault.WRONG_INPUT: _WrongInput,
     Fault.STALE_WEIGHTS: _StaleWeights,
     Fault.FORGED_LOG: _AppliesForged,
+    Fault.WRONG_LOG: _WrongLog,
     # NOTE: who withholds has something to hide; its silence is the node's part (trainer_node/trainer.py).
     Fault.WITHHOLD: _WrongOutput,
 }

@@ -78,6 +78,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "waiting": None,
         "accepted_root": bytes(32),
         "accepted_last": bytes(32),
+        "logs": bytes(32),
         "trainers": (),
         "claims": (),
         "groups": (),

@@ -17,7 +17,8 @@ CASES = {
     Reason.INPUT_NODE: "case 2b: an input is not what the earlier operator gave",
     Reason.INPUT_CONSTANT: "case 2c: an input is not the committed constant",
     Reason.INPUT_STEP: "case 2d: an input is not the number of the step",
-    Reason.OPERATOR: "case 3: the operator gives something else; verifiers have executed it",
+    Reason.LOG: "case 3: a rounding log is not the one that the trainer has committed to",
+    Reason.OPERATOR: "case 4: the operator gives something else; verifiers have executed it",
     Reason.UNRESOLVED: "undecided: the verifiers did not answer",
 }
 

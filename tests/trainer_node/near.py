@@ -1,0 +1,88 @@
+"""A tiny job of the mode rounded-f64 in which every sum of every step is a tie, so that its log has an entry for each.
+
+node 0  full   1            node 2  take   the step's rows        node 4  sum    [8]: a tie in every element
+node 1  sub    t - 1        node 3  take   [2, 8]                 node 5  add    weight + sum
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from repops.opset import I64
+
+from referee_py.commit.tensor import Array
+from referee_py.program import Program, SlotSource, TensorDescriptor, Terms
+from referee_py.rounding import forms
+from referee_py.rounding.entries import Log
+from referee_py.rounding.mode import Rounding
+from referee_py.rounding.step_log import NodeLog, StepLog
+from tests.referee_py.program.tiny import STEP, Writer, constant, slot
+from trainer_node.package import Package
+from trainer_node.store import Store
+
+STEPS, STRIDES = 12, (4, 2, 1)
+ROUNDING = Rounding(32)
+FORMAT = forms.FORMAT[ROUNDING.form]
+TIES, WIDTH = 4, 8
+
+
+def tensors() -> tuple[list[Array], list[Array]]:
+    """Constants (order, x) and the initial slot (weight). Rows 2k are near 1, rows 2k + 1 half a unit of theirs."""
+    rows = np.random.default_rng(3).integers(0, 1 << 23, (4, WIDTH)) * 2.0**-23 + 1
+    x = np.empty((8, WIDTH), np.float32)
+    x[0::2], x[1::2] = rows, 2.0**-24
+    order = np.array([[2 * (step % 4), 2 * (step % 4) + 1] for step in range(STEPS)], np.int64)
+    return [order, x], [np.zeros(WIDTH, np.float32)]
+
+
+def program() -> Program:
+    constants, initial = tensors()
+    op = Writer(constants, initial)
+    one = op("full", shape=(), dtype=I64, bits=1)
+    rows = op("take", constant(1), op("take", constant(0), op("sub", STEP, one)))
+    total = op("sum", rows, dims=(0,), keepdim=0)
+    assert total.index == TIES
+    weight = op("add", slot(0), total)
+    return Program(
+        tuple(op.nodes),
+        (SlotSource(weight.index, 0),),
+        tuple(map(TensorDescriptor.of, constants)),
+        tuple(map(TensorDescriptor.of, initial)),
+    )
+
+
+PROGRAM = program()
+TERMS = Terms.of(PROGRAM, STEPS, STRIDES, ROUNDING.mode)
+
+
+def package() -> Package:
+    constants, initial = tensors()
+    return Package(TERMS, PROGRAM, tuple(constants), tuple(initial))
+
+
+def put_package(store: Store) -> bytes:
+    """Offer the job; returns the program file's hash."""
+    for arrays in tensors():
+        for array in arrays:
+            store.put_tensor(array)
+    return store.put_blob(PROGRAM.to_bytes())
+
+
+def entries(log: StepLog) -> Log:
+    """What a step's log says of the ties."""
+    return forms.read(log.canonical(TIES, FORMAT, WIDTH), WIDTH, ROUNDING.form)
+
+
+def with_entries(log: Log) -> StepLog:
+    """A step's log that says this of the ties."""
+    canonical = forms.pack(log, ROUNDING.form)
+    assert canonical is not None
+    return StepLog({TIES: NodeLog(FORMAT, WIDTH, canonical)})
+
+
+def client(folder: Path) -> Store:
+    """A client's store with the job."""
+    store = Store(folder, sync=False)
+    put_package(store)
+    return store

@@ -1,0 +1,193 @@
+"""The two books: what was written is never written otherwise, and what is followed is what was committed to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from referee_py.commit import Tag, Tree
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.rounding.book import run_log_tree
+from referee_py.rounding.packing import SPARSE
+from referee_py.rounding.step_log import StepLog
+from trainer_node import logbook as module
+from trainer_node.artifacts import Kind, Name
+from trainer_node.db import Database
+from trainer_node.fetch import Fetcher
+from trainer_node.logbook import WINDOW, FollowedBook, WrittenBook
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+
+NODES, STEPS = 9, 3 * WINDOW + 5
+LOGS = [StepLog.of(SPARSE, {step % NODES: (10, bytes([step]) * 50)}) for step in range(1, STEPS + 1)]
+TREE = run_log_tree([log.root(NODES) for log in LOGS])
+
+
+def name_of(step: int) -> Name:
+    return Name(Kind.LOG, TREE.leaves[step - 1], count=NODES)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = Database(tmp_path / "node.sqlite3")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "mine", sync=False)
+
+
+@pytest.fixture
+def written(database: Database, store: Store) -> WrittenBook:
+    return WrittenBook(database, 7, store, NODES, STEPS)
+
+
+class TestWritten:
+    def test_what_was_written_is_followed_ever_after(
+        self, written: WrittenBook, database: Database, store: Store
+    ) -> None:
+        assert written.get(1) is None
+        written.put(1, LOGS[0])
+        assert written.get(1) == LOGS[0]
+        assert WrittenBook(database, 7, store, NODES, STEPS).get(1) == LOGS[0], "after a restart too"
+        assert WrittenBook(database, 8, store, NODES, STEPS).get(1) is None, "of another run"
+
+    def test_the_run_commits_to_all_steps_or_none(self, written: WrittenBook) -> None:
+        for step, log in enumerate(LOGS, 1):
+            with pytest.raises(Unavailable, match=f"{step - 1} of {STEPS}"):
+                _ = written.tree
+            written.put(step, log)
+        assert written.tree.root == TREE.root
+
+    def test_a_log_that_the_disk_has_lost_is_written_again(self, written: WrittenBook, store: Store) -> None:
+        for step, log in enumerate(LOGS, 1):
+            written.put(step, log)
+        store.forget(name_of(5))
+        assert written.missing() == [5]
+        assert written.get(5) is None
+        with pytest.raises(HashMismatch, match="step 5 is lost"):
+            written.put(5, LOGS[5])
+        written.put(5, LOGS[4])
+        assert written.missing() == []
+        assert written.tree.root == TREE.root
+
+
+class Served:
+    """A trainer's server, and the book of somebody who follows."""
+
+    def __init__(self, folder: Path, uri: str, threads: ThreadPoolExecutor) -> None:
+        self.theirs = Store(folder / "theirs", sync=False)
+        self.mine = Store(folder / "mine", sync=False)
+        self.uri, self.threads = uri, threads
+
+    def publish(self, *steps: int, tree: Tree = TREE) -> None:
+        self.theirs.put_tree(tree)
+        for step in steps or range(1, STEPS + 1):
+            self.theirs.put_log(LOGS[step - 1], NODES)
+
+    def book(self, **limits: Any) -> FollowedBook:
+        fetcher = Fetcher(self.mine, timeout_s=1.0, attempts=1)
+        bounds = {"step_bytes": 1 << 20, "run_bytes": 1 << 20, **limits}
+        return FollowedBook(fetcher, [self.uri], TREE.root, STEPS, NODES, self.threads, **bounds)
+
+    @property
+    def here(self) -> set[int]:
+        """The steps whose logs have arrived."""
+        return {step for step in range(1, STEPS + 1) if self.mine.has(name_of(step))}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with ArtifactServer(Store(tmp_path / "theirs", sync=False)) as server:
+        threads = ThreadPoolExecutor(2)
+        yield Served(tmp_path, server.uri, threads)
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+class TestFollowed:
+    def test_every_step_is_followed_in_any_order(self, served: Served) -> None:
+        served.publish()
+        book = served.book()
+        for step in (*range(1, STEPS + 1), 3, 40, STEPS, 1):
+            assert book.get(step) == LOGS[step - 1]
+        assert book.tree.root == TREE.root
+        assert book.missing() == []
+
+    def test_no_more_than_a_window_is_fetched_ahead(self, served: Served) -> None:
+        served.publish()
+        book = served.book()
+        book.get(1)
+        served.threads.submit(lambda: None).result()  # what was asked for before has been done or begun
+        served.threads.shutdown(wait=True)
+        assert served.here == set(range(1, 2 * WINDOW + 1))
+
+    def test_what_nobody_serves_is_unavailable_and_asked_for_again(self, served: Served) -> None:
+        book = served.book()
+        with pytest.raises(Unavailable):
+            book.get(1)
+        served.publish(*(step for step in range(1, STEPS + 1) if step != 2))
+        assert book.get(1) == LOGS[0], "a step does without the logs of others"
+        with pytest.raises(Unavailable):
+            book.get(2)
+        served.publish()
+        assert book.get(2) == LOGS[1]
+
+    def test_other_logs_than_were_committed_to_are_not_followed(self, served: Served) -> None:
+        served.publish()
+        path = served.theirs.find(name_of(1))
+        assert path is not None
+        path.write_bytes(LOGS[1].encode())
+        with pytest.raises(Unavailable, match="hash to"):
+            served.book().get(1)
+        assert 1 not in served.here
+
+    def test_a_log_too_large_is_not_fetched(self, served: Served) -> None:
+        served.publish()
+        with pytest.raises(Unavailable, match="limit is 53"):
+            served.book(step_bytes=53).get(1)
+        assert not served.here
+
+    def test_logs_that_take_too_much_disk_end_the_run(self, served: Served) -> None:
+        served.publish()
+        size = sum(
+            path.stat().st_size
+            for step in range(1, WINDOW + 1)
+            if (path := served.theirs.find(name_of(step)))
+        )
+        book = served.book(run_bytes=size)
+        assert book.get(WINDOW) == LOGS[WINDOW - 1]
+        with pytest.raises(InvalidInput, match=r"limits\.log_bytes"):
+            book.get(WINDOW + 1)
+
+    def test_a_server_that_stalls_holds_nobody_up(
+        self, served: Served, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+        served.publish()
+        book, release = served.book(), threading.Event()
+        for _ in range(2):
+            served.threads.submit(release.wait, 20)
+        with pytest.raises(Unavailable, match="on its way"):
+            book.get(1)
+        release.set()
+        monkeypatch.setattr(module, "PATIENCE_S", 20)
+        assert book.get(1) == LOGS[0]
+
+    def test_there_is_nothing_to_write(self, served: Served) -> None:
+        with pytest.raises(InvalidInput, match="another party"):
+            served.book().put(1, LOGS[0])
+
+    def test_the_tree_must_be_that_of_the_steps(self, served: Served) -> None:
+        """Inner nodes of a tree pass for its leaves unless their number is known."""
+        shallow = Tree(Tag.LOG_RUN_TREE, [TREE.node(1, k) for k in range(1 << (TREE.depth - 1))])
+        assert shallow.root == TREE.root
+        served.theirs.put_tree(shallow)
+        with pytest.raises(Unavailable):
+            _ = served.book().tree

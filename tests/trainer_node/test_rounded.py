@@ -1,0 +1,292 @@
+"""Runs of the mode rounded-f64: the trainer's log is an input, and whoever follows it comes to the trainer's claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import structlog
+
+from referee_py.errors import Unavailable
+from referee_py.rounding.backend import Evaluator, OnForged, Rounded
+from referee_py.rounding.step_log import StepLog
+from trainer_node.artifacts import Kind, Name
+from trainer_node.chain import Claim, Job, JobPhase
+from trainer_node.db import Database
+from trainer_node.logbook import RunBook, WrittenBook
+from trainer_node.replay import Interrupted, Replay
+from trainer_node.rounded.variations import evaluator_of
+from trainer_node.server import ArtifactServer
+from trainer_node.store import Store
+
+from . import near
+from .desk import Remembered, job, until, workshop
+from .near import PROGRAM, STEPS, TERMS
+
+OWNER = "0x" + "aa" * 20
+
+
+class Trainer:
+    """A trainer's folder and database; what is made from them again is the trainer after a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(folder, sync=False)
+        self.database = Database(None)
+        self.checkpoints = Remembered()
+        self.forged: list[tuple[int, int, int]] = []
+
+    @property
+    def book(self) -> WrittenBook:
+        return WrittenBook(self.database, 1, self.store, len(PROGRAM.nodes), STEPS)
+
+    def replay(self, evaluator: str = "numpy") -> Replay:
+        return replay_of(self.book, self.store, self.checkpoints, evaluator_of(evaluator))
+
+
+def replay_of(
+    book: RunBook,
+    store: Store,
+    checkpoints: Remembered,
+    evaluator: Evaluator,
+    on_forged: OnForged | None = None,
+) -> Replay:
+    backend = Rounded(near.ROUNDING, book, evaluator, on_forged)
+    return Replay(near.package(), backend, store, checkpoints, book=book)
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Iterator[Trainer]:
+    found = Trainer(tmp_path / "trainer")
+    yield found
+    found.database.close()
+
+
+def flipped(trainer: Trainer, step: int, element: int) -> None:
+    """The trainer writes, for one tie of a step it has not executed yet, that it was rounded the other way."""
+    other = Trainer(trainer.store.root.parent / "other")
+    other.replay().train()
+    log = other.book.get(step)
+    assert log is not None
+    said = near.entries(log)
+    up = said.up.copy()
+    up[np.flatnonzero(said.narrow == element)] ^= True
+    trainer.book.put(step, near.with_entries(replace(said, up=up)))
+
+
+class TestTheTrainer:
+    def test_every_tie_is_logged_and_the_claim_commits_to_the_logs(self, trainer: Trainer) -> None:
+        claim = trainer.replay().train()
+        logs = [trainer.book.get(step) for step in range(1, STEPS + 1)]
+        assert all(log is not None and near.entries(log).narrow.size == near.WIDTH for log in logs)
+        assert claim.logs == trainer.book.tree.root != bytes(32)
+
+    def test_the_logs_are_offered(self, trainer: Trainer) -> None:
+        claim = trainer.replay().train()
+        tree = trainer.store.get_tree(trainer.book.tree.tag, claim.logs, STEPS)
+        for step, root in enumerate(tree.leaves, 1):
+            assert trainer.store.get_log(root, len(PROGRAM.nodes)) == trainer.book.get(step)
+
+    @pytest.mark.parametrize("stop_after", range(1, STEPS))
+    def test_stopped_after_any_step_it_goes_on_to_the_identical_claim(
+        self, trainer: Trainer, stop_after: int
+    ) -> None:
+        """The steps after the last checkpoint are executed again, with another library; their logs bind it."""
+        flipped(trainer, stop_after, 3)
+        steps: list[int] = []
+        with pytest.raises(Interrupted):
+            trainer.replay().train(steps.append, lambda: steps[-1] == stop_after)
+        first = {step: trainer.book.get(step) for step in steps}
+        claim = trainer.replay("halves").train()
+        assert {step: trainer.book.get(step) for step in steps} == first
+        assert trainer.replay().train() == claim
+        whole = Trainer(trainer.store.root.parent / "whole")
+        flipped(whole, stop_after, 3)
+        assert whole.replay().train() == claim, "as if it had never been stopped"
+
+    def test_a_log_that_the_disk_has_lost_is_written_again(self, trainer: Trainer) -> None:
+        claim = trainer.replay().train()
+        trainer.store.forget(Name(Kind.LOG, trainer.book.tree.leaves[6], count=len(PROGRAM.nodes)))
+        assert trainer.replay().train() == claim
+        assert trainer.book.missing() == []
+
+
+class TestWhoeverFollows:
+    @pytest.mark.parametrize("evaluator", ["numpy", "torch", "halves"])
+    def test_comes_to_the_claim_of_the_log(self, trainer: Trainer, tmp_path: Path, evaluator: str) -> None:
+        """An admissible direction is no fault, whichever it is: the value follows from it."""
+        plain = Trainer(tmp_path / "plain").replay().train()
+        flipped(trainer, 5, 3)
+        claim = trainer.replay().train()
+        assert (claim.root, claim.logs) != (plain.root, plain.logs)
+        own = replay_of(
+            trainer.book, Store(tmp_path / "own"), Remembered(), evaluator_of(evaluator), self.none
+        )
+        assert own.train() == claim
+
+    def test_ignores_a_forged_entry_and_says_where_it_is(self, trainer: Trainer, tmp_path: Path) -> None:
+        honest = Trainer(tmp_path / "plain")
+        plain = honest.replay().train()
+        trainer.book.put(7, forged(honest, 7, 2))
+        told: list[tuple[int, int, int]] = []
+        checkpoints = Remembered()
+        own = replay_of(
+            trainer.book,
+            Store(tmp_path / "own"),
+            checkpoints,
+            evaluator_of("numpy"),
+            lambda *where: told.append(where),
+        )
+        claim = own.train()
+        assert (claim.root, claim.logs != plain.logs) == (plain.root, True), "step 7 is no checkpoint"
+        assert own.step_tree(7).root != honest.replay().step_tree(7).root, "its records name the log"
+        assert set(told) == {(7, near.TIES, 2)}
+        assert checkpoints.found[-1].slots == honest.checkpoints.found[-1].slots, (
+            "the values are the right ones"
+        )
+
+    def test_cannot_go_on_without_the_log(self, trainer: Trainer, tmp_path: Path) -> None:
+        class Withheld(WrittenBook):
+            def get(self, step: int) -> StepLog | None:
+                if step == 6:
+                    raise Unavailable("nobody serves it")
+                return super().get(step)
+
+        trainer.replay().train()
+        book = Withheld(trainer.database, 1, trainer.store, len(PROGRAM.nodes), STEPS)
+        steps: list[int] = []
+        with pytest.raises(Unavailable):
+            replay_of(book, Store(tmp_path / "own"), Remembered(), evaluator_of("numpy")).train(steps.append)
+        assert steps == [1, 2, 3, 4, 5]
+
+    @staticmethod
+    def none(step: int, node: int, element: int) -> None:
+        pytest.fail(f"step {step}, node {node}, element {element} is not forged")
+
+
+def forged(honest: Trainer, step: int, element: int) -> StepLog:
+    """The honest log of a step, but for one element that is said to be 3."""
+    log = honest.book.get(step)
+    assert log is not None
+    said = near.entries(log)
+    kept = said.narrow != element
+    wide, values = np.array([element]), np.array([3.0])
+    return near.with_entries(
+        replace(said, narrow=said.narrow[kept], up=said.up[kept], wide=wide, values=values)
+    )
+
+
+# --- in a workshop ------------------------------------------------------------------------------------------------
+
+
+class Posted:
+    """The client's server, the trainer's workshop and what the chain says of both."""
+
+    def __init__(self, folder: Path, client: str, trainer: ArtifactServer) -> None:
+        self.folder, self.client, self.server = folder, client, trainer
+
+    def view(self, logs: bytes | None = None, uri: str | None = None) -> Job:
+        """The job before the reveal, or with a trainer's claim and its logs."""
+        at = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
+        if logs is None:
+            return job(**at)
+        claim = Claim(0, OWNER, 0, True, False, uri or self.server.uri)
+        return job(**at, phase=JobPhase.CHALLENGE, logs=logs, claims=(claim,))
+
+
+@pytest.fixture
+def posted(tmp_path: Path) -> Iterator[Posted]:
+    with (
+        ArtifactServer(near.client(tmp_path / "client")) as client,
+        ArtifactServer(Store(tmp_path / "node")) as server,
+    ):
+        yield Posted(tmp_path, client.uri, server)
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    found = Database(None)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def other_database() -> Iterator[Database]:
+    found = Database(None)
+    yield found
+    found.close()
+
+
+def test_a_challenger_follows_the_logs_that_were_revealed(
+    posted: Posted, tmp_path: Path, database: Database, other_database: Database
+) -> None:
+    with workshop(tmp_path / "node", database) as works:
+        claim = until(lambda: works.train(posted.view()))
+    with workshop(
+        tmp_path / "other", other_database, follows=True, evaluator=lambda: evaluator_of("halves")
+    ) as other:
+        assert other.train(posted.view()) is None
+        assert not other._works, "nothing can be computed before the reveal"
+        assert until(lambda: other.train(posted.view(claim.logs))) == claim
+        replay = other.replay(1)
+        tree, run = replay.log_tree(7), replay.run_log_tree()
+        assert tree is not None
+        assert run is not None
+        assert (tree.root, run.root) == (run.leaves[6], claim.logs)
+
+
+def test_another_log_is_another_run(
+    posted: Posted, tmp_path: Path, database: Database, other_database: Database
+) -> None:
+    """SAFETY: no checkpoint of one run may get into that of another log, whatever the reorganisation."""
+    with workshop(tmp_path / "node", database) as works:
+        claim = until(lambda: works.train(posted.view()))
+    liar = Trainer(tmp_path / "liar")
+    flipped(liar, 5, 3)
+    other = liar.replay().train()
+    with (
+        ArtifactServer(liar.store) as server,
+        workshop(tmp_path / "other", other_database, follows=True) as works,
+    ):
+        for claimed, uri in ((claim, None), (other, server.uri), (claim, None)):
+            assert until(lambda c=claimed, u=uri: works.train(posted.view(c.logs, u))) == claimed
+
+
+def test_logs_that_nobody_serves_are_asked_for_again(
+    posted: Posted,
+    tmp_path: Path,
+    database: Database,
+    other_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
+    with workshop(tmp_path / "elsewhere", database) as works:
+        claim = until(lambda: works.train(posted.view()))
+    with (
+        workshop(tmp_path / "other", other_database, follows=True) as works,
+        structlog.testing.capture_logs() as told,
+    ):
+        revealed = posted.view(claim.logs)
+        until(lambda: works.train(revealed) or any(event["event"] == "job.unavailable" for event in told))
+        assert works.refused(1) is None
+        for kind in ("log", "tree"):
+            (tmp_path / "elsewhere" / kind).rename(tmp_path / "node" / kind)
+        assert until(lambda: works.train(revealed)) == claim
+
+
+def test_a_forged_entry_is_named_in_the_log_of_events(
+    posted: Posted, tmp_path: Path, other_database: Database
+) -> None:
+    honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
+    honest.replay().train()
+    liar.book.put(7, forged(honest, 7, 2))
+    claim = liar.replay().train()
+    with (
+        workshop(tmp_path / "other", other_database, follows=True) as works,
+        structlog.testing.capture_logs() as told,
+    ):
+        assert until(lambda: works.train(posted.view(claim.logs))) == claim, "he has not gone by it himself"
+    places = [(e["step"], e["node"], e["element"]) for e in told if e["event"] == "log.forged"]
+    assert places == [(7, near.TIES, 2)]
