@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Hash} from "./commit/Hash.sol";
 import {Merkle} from "./commit/Merkle.sol";
+import {Modes} from "./commit/Modes.sol";
 import {Programs} from "./commit/Programs.sol";
 import {Claim, Group, Job, JobPhase, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
 import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
@@ -50,7 +51,7 @@ contract Jobs is Pairing {
         if (job.commitments == job.terms.slots) _setPhases(jobId, job, uint64(block.timestamp));
     }
 
-    function reveal(uint256 jobId, Claim calldata claim, bytes32 salt)
+    function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt)
         external
         nonReentrant
         during(jobId, JobPhase.Reveal)
@@ -59,9 +60,14 @@ contract Jobs is Pairing {
         Trainer storage trainer = _trainer(jobId);
         if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
         if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
-        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, salt);
+        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, logs, salt);
         if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
         _checkClaim(job, claim);
+        if (logs != 0) {
+            if (!Modes.rounded(job.terms.program.mode)) revert UnexpectedLogs(logs);
+            job.logs = logs;
+            emit LogsRevealed(jobId, logs);
+        }
 
         trainer.revealed = true;
         ++job.reveals;
@@ -78,6 +84,8 @@ contract Jobs is Pairing {
         Job storage job = _jobs[jobId];
         _checkStake(job);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
+        // SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
+        if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
         if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
         // SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
         if (_isClaimed(jobId, claim.root)) revert RootClaimed(claim.root);
@@ -140,12 +148,15 @@ contract Jobs is Pairing {
 
     // ------------------------------------------------------------------ views
 
-    function commitmentOf(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
-        external
-        view
-        returns (bytes32)
-    {
-        return Hash.commitment(jobId, sender, root, last, salt);
+    function commitmentOf(
+        uint256 jobId,
+        address sender,
+        bytes32 root,
+        bytes32 last,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32) {
+        return Hash.commitment(jobId, sender, root, last, logs, salt);
     }
 
     function _trainer(uint256 jobId) private view returns (Trainer storage) {

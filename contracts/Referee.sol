@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Modes} from "./commit/Modes.sol";
 import {Program} from "./interfaces/IJobs.sol";
 import {Match, Phase, Reason, Rules} from "./interfaces/IReferee.sol";
 import {Clock} from "./match/Clock.sol";
@@ -16,7 +17,6 @@ contract Referee is Walk, Judge, Verdict, Multicall {
     // ------------------------------------------------------------------ storage
 
     uint32 public constant OPSET_VERSION = 1;
-    uint8 public constant MODE_REPOPS_F32 = 1;
 
     uint256 public matchCount;
 
@@ -63,7 +63,7 @@ contract Referee is Walk, Judge, Verdict, Multicall {
     }
 
     function knowsMode(uint8 mode) public pure returns (bool) {
-        return mode == MODE_REPOPS_F32;
+        return mode == Modes.REPOPS_F32 || Modes.rounded(mode);
     }
 
     function getMatch(uint256 matchId) external view returns (Match memory) {

@@ -178,10 +178,11 @@ def commitments() -> Iterator[Entry]:
             "sender": address("trainer"),
             "root": junk("root", job_id),
             "last": junk("last", job_id),
+            "logs": junk("logs", job_id) if job_id > 1 else bytes(32),
             "salt": junk("salt", job_id),
         }
-        chain_id, jobs, _, sender, root, last, salt = entry.values()
-        yield {**entry, "commitment": commitment(chain_id, jobs, job_id, sender, root, last, salt)}
+        chain_id, jobs, _, sender, root, last, logs, salt = entry.values()
+        yield {**entry, "commitment": commitment(chain_id, jobs, job_id, sender, root, last, logs, salt)}
 
 
 def verdicts() -> Iterator[Entry]:

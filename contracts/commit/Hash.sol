@@ -17,6 +17,8 @@ library Hash {
     uint8 internal constant PROGRAM = 0x06;
     uint8 internal constant COMMITMENT = 0x07;
     uint8 internal constant EMPTY = 0x08;
+    /// @dev A node's rounding log. NOTE: no contract computes it; it is here because no other hash may have its tag.
+    uint8 internal constant ROUNDING_LOG = 0x09;
 
     // Tags of trees.
     uint8 internal constant DATA_TREE = 0x10;
@@ -26,6 +28,8 @@ library Hash {
     uint8 internal constant INITIAL_TREE = 0x14;
     uint8 internal constant STEP_TREE = 0x15;
     uint8 internal constant RUN_TREE = 0x16;
+    uint8 internal constant LOG_TREE = 0x17;
+    uint8 internal constant LOG_RUN_TREE = 0x18;
 
     /// @notice The SHA-256 precompile failed, which happens only when it is given too little gas.
     error PrecompileFailed();
@@ -70,12 +74,13 @@ library Hash {
 
     /// @notice What a trainer commits to before the claims are shown. It binds chain, contract, job and sender,
     /// so that nobody can copy it.
-    function commitment(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
+    function commitment(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 logs, bytes32 salt)
         internal
         view
         returns (bytes32)
     {
-        return
-            sha(abi.encodePacked(COMMITMENT, block.chainid, address(this), jobId, sender, root, last, salt));
+        return sha(
+            abi.encodePacked(COMMITMENT, block.chainid, address(this), jobId, sender, root, last, logs, salt)
+        );
     }
 }

@@ -34,12 +34,16 @@ library Records {
         );
     }
 
-    /// @notice Whether the record has the structure's hash and counts, and no log.
+    /// @notice Whether the record has the structure's hash and counts, and a log only in a mode that has logs.
     /// @dev NOTE: in the mode repops-f32 nothing is rounded, so a log can only be a way to differ.
-    function wellFormed(Record calldata record, bytes calldata structure) internal view returns (bool) {
+    function wellFormed(Record calldata record, bytes calldata structure, bool rounded)
+        internal
+        view
+        returns (bool)
+    {
         (, uint8 nin, uint8 nout) = Structures.header(structure);
         return record.structure == Hash.structure(structure) && record.inputs.length == nin
-            && record.outputs.length == nout && record.log == 0;
+            && record.outputs.length == nout && (rounded || record.log == 0);
     }
 
     /// @notice Output `i`, or zero (which is no hash) where the record has none.

@@ -6,7 +6,7 @@ import {Reason} from "./IReferee.sol";
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
 struct Program {
     uint32 opsetVersion;
-    /// @dev 1 = repops-f32.
+    /// @dev See Modes: repops-f32, or rounded-f64 with its parameters.
     uint8 mode;
     uint32 nodeCount;
     uint32 slotCount;
@@ -82,6 +82,9 @@ struct Job {
     /// @dev Once Accepted.
     bytes32 acceptedRoot;
     bytes32 acceptedLast;
+    /// @dev A mode with rounding logs: the root of the run's logs, as the one trainer has revealed it. An input of the run
+    /// for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
+    bytes32 logs;
 }
 
 /// @notice A slot holder.
@@ -154,6 +157,7 @@ interface IJobs {
         bytes32 last,
         string uri
     );
+    event LogsRevealed(uint256 indexed jobId, bytes32 logs);
     event Waiting(uint256 indexed jobId, uint8 group);
     event Paired(uint256 indexed jobId, uint256 indexed matchId, uint8 group0, uint8 group1);
     event Resolved(uint256 indexed jobId, uint256 indexed matchId, uint8 losers, Reason reason);
@@ -171,6 +175,8 @@ interface IJobs {
     error UnknownMode(uint8 mode);
     error BadReferee(address referee);
     error BadSlots(uint256 slots);
+    /// @notice A mode with rounding logs has one trainer: another could not know the logs of the first.
+    error OneSlotOnly(uint256 slots);
     error StakeTooSmall(uint256 have, uint256 want);
     error BadPeriod(uint256 have, uint256 min, uint256 max);
     error UriTooLong(uint256 length);
@@ -187,6 +193,10 @@ interface IJobs {
     error EmptyCommitment();
     error NothingCommitted(uint256 jobId, address trainer);
     error WrongCommitment(bytes32 have, bytes32 want);
+    /// @notice The mode of this job has no rounding logs.
+    error UnexpectedLogs(bytes32 logs);
+    /// @notice A mode with rounding logs: nobody can claim before the trainer's logs are known.
+    error LogsNotRevealed(uint256 jobId);
     error AlreadyClaimed(uint256 jobId, address owner);
     error TooManyClaims(uint256 jobId);
     /// @notice Somebody who has not lost claims this root already; it can be claimed again when its last claim is lost.
@@ -210,7 +220,8 @@ interface IJobs {
     function commit(uint256 jobId, bytes32 commitment) external;
 
     /// @notice Reveal: a slot holder shows what it committed to. The last one ends the phase.
-    function reveal(uint256 jobId, Claim calldata claim, bytes32 salt) external;
+    /// @param logs The root of the run's rounding logs; zero in a mode that has none.
+    function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external;
 
     /// @notice Challenge: anybody without a claim in this job stakes one, of a root that no living claim has; the value
     /// is the stake, exactly.
@@ -254,6 +265,9 @@ interface IJobs {
 
     function programOf(uint256 jobId) external view returns (Program memory);
 
+    /// @notice The root of the logs of the job's run (see Job); zero until it is revealed.
+    function logsOf(uint256 jobId) external view returns (bytes32);
+
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 
     /// @notice The two groups of a match that is open.
@@ -263,10 +277,14 @@ interface IJobs {
         returns (bool open, uint8 group0, uint8 group1);
 
     /// @notice What a sender would commit to.
-    function commitmentOf(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
-        external
-        view
-        returns (bytes32);
+    function commitmentOf(
+        uint256 jobId,
+        address sender,
+        bytes32 root,
+        bytes32 last,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32);
 
     /// @notice What an account can withdraw.
     function credit(address account) external view returns (uint256);

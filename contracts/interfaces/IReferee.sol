@@ -25,6 +25,7 @@ enum Reason {
     InputNode,
     InputConstant,
     InputStep,
+    Log,
     Operator,
     Unresolved
 }
@@ -62,6 +63,17 @@ struct Evidence {
     uint8 slotOutput;
     bytes32[] slotPath;
     bytes32 tensor;
+}
+
+/// @notice The true log of the disputed node, under the root of the run's logs that the job has.
+struct LogProof {
+    /// @dev The log's digest; zero if the node has none in this step.
+    bytes32 log;
+    /// @dev Root over the logs of the disputed step, and its path under the root of the run's logs.
+    bytes32 stepRoot;
+    bytes32[] stepPath;
+    /// @dev The path of `log` under `stepRoot`.
+    bytes32[] nodePath;
 }
 
 /// @notice What a Jobs contract fixes for a match.
@@ -180,6 +192,8 @@ interface IReferee {
     error Malformed(uint8 mask);
     error InputsEqual(uint256 input);
     error InputsDiffer(uint256 input);
+    error LogsEqual();
+    error LogsDiffer();
     error UnknownOperand(uint8 kind);
     /// @notice An input names a node that is not earlier, so it cannot be agreed.
     error ForwardReference(uint256 source, uint256 node);
@@ -231,7 +245,10 @@ interface IReferee {
     /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
     function judgeInput(uint256 matchId, Exhibit calldata exhibit, Evidence calldata evidence) external;
 
-    /// @notice Open: both records are well formed with equal inputs, so the operator itself is in dispute.
+    /// @notice Open: both records are well formed and differ in their logs; who has not the job's one loses.
+    function judgeLog(uint256 matchId, Exhibit calldata exhibit, LogProof calldata proof) external;
+
+    /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute.
     function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external;
 
     /// @notice Verdict: a verifier's EIP-712 signature of `Verdict(matchId, step, node, record)`, whoever brings it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Modes} from "../commit/Modes.sol";
 import {Programs} from "../commit/Programs.sol";
 import {Job, JobPhase, Program, Terms} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
@@ -54,6 +55,8 @@ abstract contract Board is Escrow {
         Programs.check(terms.program);
         if (bytes(terms.uri).length > MAX_URI) revert UriTooLong(bytes(terms.uri).length);
         if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert BadSlots(terms.slots);
+        // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
+        if (Modes.rounded(terms.program.mode) && terms.slots != 1) revert OneSlotOnly(terms.slots);
         if (terms.stake < MIN_STAKE) revert StakeTooSmall(terms.stake, MIN_STAKE);
         _checkPeriod(terms.trainPeriod);
         _checkPeriod(terms.revealPeriod);
@@ -106,6 +109,10 @@ abstract contract Board is Escrow {
 
     function programOf(uint256 jobId) external view returns (Program memory) {
         return _jobs[jobId].terms.program;
+    }
+
+    function logsOf(uint256 jobId) external view returns (bytes32) {
+        return _jobs[jobId].logs;
     }
 
     function phaseOf(uint256 jobId) public view returns (JobPhase) {

@@ -3,15 +3,16 @@ pragma solidity ^0.8.34;
 
 import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
+import {Modes} from "../commit/Modes.sol";
 import {Records} from "../commit/Records.sol";
 import {Operand, Structures} from "../commit/Structures.sol";
 import {Tensors} from "../commit/Tensors.sol";
-import {Program} from "../interfaces/IJobs.sol";
-import {Evidence, Exhibit, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
+import {IJobs, Program} from "../interfaces/IJobs.sol";
+import {Evidence, Exhibit, LogProof, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Judge
-/// @notice What is decided at the disputed node: its structure, then its inputs, then (by verifiers) its operator.
+/// @notice What is decided at the disputed node: structure, then inputs, then log, then (by verifiers) the operator.
 /// Each side is judged against the truth, so both can lose.
 abstract contract Judge is MatchBase {
     // ------------------------------------------------------------------ moves
@@ -48,6 +49,19 @@ abstract contract Judge is MatchBase {
         _decide(m, matchId, losers, reason);
     }
 
+    function judgeLog(uint256 matchId, Exhibit calldata exhibit, LogProof calldata proof) external {
+        Match storage m = _begin(matchId, Phase.Open);
+        (uint8 malformed, Program memory program) = _examine(m, exhibit);
+        if (malformed != 0) revert Malformed(malformed);
+        (bytes32 log0, bytes32 log1) = (exhibit.record0.log, exhibit.record1.log);
+        if (log0 == log1) revert LogsEqual();
+        _checkLog(m, program, proof);
+
+        // INVARIANT: the logs differ, so at least one of them is not the truth.
+        uint8 losers = (log0 != proof.log ? 1 : 0) | (log1 != proof.log ? 2 : 0);
+        _decide(m, matchId, losers, Reason.Log);
+    }
+
     function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external {
         Match storage m = _begin(matchId, Phase.Open);
         (uint8 malformed,) = _examine(m, exhibit);
@@ -55,6 +69,7 @@ abstract contract Judge is MatchBase {
         for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
             if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert InputsDiffer(i);
         }
+        if (exhibit.record0.log != exhibit.record1.log) revert LogsDiffer();
 
         m.phase = Phase.Verdict;
         m.posted = 0;
@@ -82,13 +97,30 @@ abstract contract Judge is MatchBase {
             Merkle.depth(program.nodeCount),
             exhibit.structurePath
         );
-        if (!Records.wellFormed(exhibit.record0, exhibit.structure)) malformed |= 1;
-        if (!Records.wellFormed(exhibit.record1, exhibit.structure)) malformed |= 2;
+        bool rounded = Modes.rounded(program.mode);
+        if (!Records.wellFormed(exhibit.record0, exhibit.structure, rounded)) malformed |= 1;
+        if (!Records.wellFormed(exhibit.record1, exhibit.structure, rounded)) malformed |= 2;
     }
 
     function _checkRecord(Match storage m, uint8 side, Record calldata record) private view {
         bytes32 have = Records.hash(record);
         if (have != m.node[side]) revert WrongNode(side, have, m.node[side]);
+    }
+
+    /// @dev The log is that of the disputed node and step, under the root that the trainer revealed with the claim.
+    function _checkLog(Match storage m, Program memory program, LogProof calldata proof) private view {
+        Merkle.check(
+            Hash.LOG_TREE, proof.stepRoot, proof.log, m.index, Merkle.depth(program.nodeCount), proof.nodePath
+        );
+        // NOTE: steps are counted from 1, leaves from 0.
+        Merkle.check(
+            Hash.LOG_RUN_TREE,
+            IJobs(m.jobs).logsOf(m.jobId),
+            proof.stepRoot,
+            m.end - 1,
+            Merkle.depth(program.steps),
+            proof.stepPath
+        );
     }
 
     /// @dev The true value of an input, by where the program says that it comes from.

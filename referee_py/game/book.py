@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from ..commit import Tag, depth_of, digest
+from ..commit import NO_LOG, Tag, depth_of, digest
+from ..rounding.mode import is_rounded
 from . import refusals, rules
 from .judge import proven
 from .refusals import require
@@ -125,6 +126,7 @@ class Job:
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     accepted: int | None = None
+    logs: bytes = NO_LOG
 
     def phase(self, now: int) -> JobPhase:
         """A phase contains its first instant, not its last."""
@@ -135,6 +137,11 @@ class Job:
         if now < self.reveal_end:
             return JobPhase.REVEAL
         return JobPhase.CHALLENGE if now < self.challenge_end else JobPhase.CLOSING
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its runs have rounding logs."""
+        return is_rounded(self.terms.program.mode)
 
     def trainer(self, sender: str) -> Trainer:
         found = next((trainer for trainer in self.trainers if trainer.owner == sender), None)
@@ -148,11 +155,11 @@ class Job:
 
 
 def commitment(
-    chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, salt: bytes
+    chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, logs: bytes, salt: bytes
 ) -> bytes:
     """What a trainer commits to: it binds chain, contract, job and sender, so nobody can copy it."""
     where = (chain_id.to_bytes(32, "big"), _address(jobs), job_id.to_bytes(32, "big"), _address(sender))
-    return digest(Tag.COMMITMENT, *where, root, last, salt)
+    return digest(Tag.COMMITMENT, *where, root, last, logs, salt)
 
 
 def _address(address: str) -> bytes:
@@ -202,14 +209,16 @@ class Book:
             job.commit_end = now
             self._end_reveal(job, now + job.terms.reveal_period)
 
-    def reveal(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
+    def reveal(self, job_id: int, claim: Claim, logs: bytes, salt: bytes, sender: str, now: int) -> None:
         job = self._during(job_id, JobPhase.REVEAL, now)
         trainer = job.trainer(sender)
         require(trainer.commitment != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         require(not trainer.revealed, refusals.AlreadyClaimed, sender)
-        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, salt)
+        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, logs, salt)
         require(have == trainer.commitment, refusals.WrongCommitment, have, trainer.commitment)
         _check_claim(job, claim)
+        require(job.rounded or logs == NO_LOG, refusals.UnexpectedLogs, logs)
+        job.logs = logs
         trainer.revealed = True
         if all(t.revealed for t in job.trainers if t.commitment != EMPTY_COMMITMENT):
             self._end_reveal(job, now)
@@ -219,6 +228,9 @@ class Book:
         job = self._during(job_id, JobPhase.CHALLENGE, now)
         require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
+        # SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
+        revealed = any(trainer.revealed for trainer in job.trainers)
+        require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
         require(len(job.claims) < MAX_CLAIMS, refusals.TooManyClaims, job_id)
         # SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
         claimed = any(group.root == claim.root and not group.dead for group in job.groups)
@@ -307,6 +319,7 @@ class Book:
             match_id=match_id,
             chain_id=self.chain_id,
             referee=self.referee,
+            logs=job.logs,
         )
         roots = (job.groups[pair[0]].root, job.groups[pair[1]].root)
         self.matches[match_id] = Match(job_id, terms, rules.opened(terms, roots, now), pair)

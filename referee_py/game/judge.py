@@ -13,9 +13,20 @@ from repops.opset import Dtype
 
 from ..commit import NO_LOG, Record, Tag, data_tree, depth_of, describe, digest, fold_path
 from ..program.structure import Kind
+from ..rounding.mode import is_rounded
 from . import refusals
 from .refusals import require
-from .state import ZERO, Evidence, Exhibit, JudgeInput, MatchState, ProgramHeader, Reason
+from .state import (
+    ZERO,
+    Evidence,
+    Exhibit,
+    JudgeInput,
+    JudgeLog,
+    MatchState,
+    MatchTerms,
+    ProgramHeader,
+    Reason,
+)
 
 _HEAD = 4
 _OPERAND = 6
@@ -48,13 +59,14 @@ def operand(structure: bytes, k: int) -> Operand:
     return Operand(at[0], int.from_bytes(at[1:5], "big"), at[5])
 
 
-def ill_formed(exhibit: Exhibit) -> int:
-    """The sides whose record is not well formed, as a bit mask."""
-    expected = digest(Tag.STRUCTURE, exhibit.structure), *counts(exhibit.structure), NO_LOG
+def ill_formed(exhibit: Exhibit, mode: int) -> int:
+    """The sides whose record is not well formed in a program of that mode, as a bit mask."""
+    expected = digest(Tag.STRUCTURE, exhibit.structure), *counts(exhibit.structure)
     return sum(
         1 << side
         for side, record in enumerate((exhibit.record0, exhibit.record1))
-        if (record.structure, len(record.inputs), len(record.outputs), record.log) != expected
+        if (record.structure, len(record.inputs), len(record.outputs)) != expected
+        or not (is_rounded(mode) or record.log == NO_LOG)
     )
 
 
@@ -70,7 +82,7 @@ def check(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
     belongs(exhibit.record1, 1, state)
     leaf, depth = digest(Tag.STRUCTURE, exhibit.structure), depth_of(program.node_count)
     proven(Tag.STRUCTURE_TREE, leaf, state.index, exhibit.structure_path, depth, program.structure_root)
-    return ill_formed(exhibit)
+    return ill_formed(exhibit, program.mode)
 
 
 def proven(tag: Tag, leaf: bytes, index: int, path: Sequence[bytes], depth: int, *roots: bytes) -> None:
@@ -85,7 +97,7 @@ def proven(tag: Tag, leaf: bytes, index: int, path: Sequence[bytes], depth: int,
     require(folded in roots, refusals.PathMismatch, folded, *roots)
 
 
-# --- the three cases --------------------------------------------------------------------------------------------
+# --- the four cases ---------------------------------------------------------------------------------------------
 
 
 def structure(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> int:
@@ -107,13 +119,27 @@ def input_(state: MatchState, program: ProgramHeader, move: JudgeInput) -> tuple
     return sum(1 << side for side in (0, 1) if claimed[side] != truth), reason
 
 
+def log(state: MatchState, terms: MatchTerms, move: JudgeLog) -> int:
+    """Case 3: the sides whose log is not the one under the root that the job has."""
+    exhibit, proof, program = move.exhibit, move.proof, terms.program
+    malformed = check(state, program, exhibit)
+    require(not malformed, refusals.Malformed, malformed)
+    claimed = exhibit.record0.log, exhibit.record1.log
+    require(claimed[0] != claimed[1], refusals.LogsEqual)
+    nodes, steps = depth_of(program.node_count), depth_of(program.steps)
+    proven(Tag.LOG_TREE, proof.log, state.index, proof.node_path, nodes, proof.step_root)
+    proven(Tag.LOG_RUN_TREE, proof.step_root, state.end - 1, proof.step_path, steps, terms.logs)
+    return sum(1 << side for side in (0, 1) if claimed[side] != proof.log)
+
+
 def operator(state: MatchState, program: ProgramHeader, exhibit: Exhibit) -> None:
-    """Case 3: nothing but outputs differ, so the operator must be executed."""
+    """Case 4: nothing but outputs differ, so the operator must be executed."""
     malformed = check(state, program, exhibit)
     require(not malformed, refusals.Malformed, malformed)
     pairs = zip(exhibit.record0.inputs, exhibit.record1.inputs, strict=True)
     for k, (a, b) in enumerate(pairs):
         require(a == b, refusals.InputsDiffer, k)
+    require(exhibit.record0.log == exhibit.record1.log, refusals.LogsDiffer)
 
 
 # --- the truth about an input -----------------------------------------------------------------------------------

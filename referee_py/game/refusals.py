@@ -97,6 +97,14 @@ class InputsDiffer(Refusal):
     """The records differ in an input, so the operator is not in dispute (input)."""
 
 
+class LogsEqual(Refusal):
+    """The records do not differ in their logs."""
+
+
+class LogsDiffer(Refusal):
+    """The records differ in their logs, so the operator is not in dispute."""
+
+
 class UnknownOperand(Refusal):
     """A structure names a kind of operand that does not exist."""
 
@@ -189,6 +197,14 @@ class NothingCommitted(Refusal):
 
 class WrongCommitment(Refusal):
     """The claim is not what the sender committed to (have, want)."""
+
+
+class UnexpectedLogs(Refusal):
+    """The mode of the job has no rounding logs."""
+
+
+class LogsNotRevealed(Refusal):
+    """Nobody can claim before the trainer's rounding logs are known."""
 
 
 class AlreadyClaimed(Refusal):

@@ -24,6 +24,7 @@ from .state import (
     Descend,
     Expire,
     JudgeInput,
+    JudgeLog,
     JudgeStructure,
     MatchState,
     MatchTerms,
@@ -58,6 +59,8 @@ def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: in
             )
         case JudgeInput():
             return _end(_at(state, Phase.OPEN, now), *judge.input_(state, terms.program, move))
+        case JudgeLog():
+            return _end(_at(state, Phase.OPEN, now), judge.log(state, terms, move), Reason.LOG)
         case CallVerifiers():
             return _call_verifiers(_at(state, Phase.OPEN, now), terms, move)
         case Attest():

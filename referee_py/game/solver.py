@@ -26,7 +26,9 @@ from .state import (
     Exhibit,
     Expire,
     JudgeInput,
+    JudgeLog,
     JudgeStructure,
+    LogProof,
     MatchState,
     MatchTerms,
     Move,
@@ -180,14 +182,17 @@ class _Player:
         records = self._by_side(mine, theirs)
         path = tuple(self.own.structure_path(state.index))
         exhibit = Exhibit(*records, self.own.structure(state.index), path)
-        if ill_formed(exhibit):
+        if ill_formed(exhibit, self.terms.program.mode):
             return JudgeStructure(exhibit)
         pairs = zip(records[0].inputs, records[1].inputs, strict=True)
         k = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
-        if k is None:
-            return CallVerifiers(exhibit)
-        evidence = evidence_of(self.own, state, k, operand(exhibit.structure, k))
-        return JudgeInput(exhibit, evidence) if evidence else None
+        if k is not None:
+            evidence = evidence_of(self.own, state, k, operand(exhibit.structure, k))
+            return JudgeInput(exhibit, evidence) if evidence else None
+        if records[0].log != records[1].log:
+            proof = log_proof_of(self.own, state)
+            return JudgeLog(exhibit, proof) if proof else None
+        return CallVerifiers(exhibit)
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------
@@ -215,6 +220,16 @@ def _from_node(own: OwnRun, step: int, node: int, evidence: Evidence) -> Evidenc
     if source is None or tree is None:
         return None
     return replace(evidence, source=source, source_path=tuple(tree.path(node)))
+
+
+def log_proof_of(own: OwnRun, state: MatchState) -> LogProof | None:
+    """What the log of the open node truly is, proven with the logs that the run goes by; None without them."""
+    step, run = own.log_tree(state.end), own.run_log_tree()
+    if step is None or run is None:
+        return None
+    leaf = state.end - 1  # steps are counted from 1
+    node_path, step_path = step.path(state.index), run.path(leaf)
+    return LogProof(step.node(0, state.index), step.root, tuple(step_path), tuple(node_path))
 
 
 # --- trees ------------------------------------------------------------------------------------------------------

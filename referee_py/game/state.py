@@ -6,7 +6,7 @@
         └──────────────────────> Walk ───┘ <──────────── both have refined ─────────── Refine
                                   │ descend to a node leaf
                                   v
-                                 Open ── judgeStructure, judgeInput ──> Done
+                                 Open ── judgeStructure, judgeInput, judgeLog ──> Done
                                   └───── callVerifiers ──> Verdict ── threshold, expire ──> Done
         timeout, from every phase in which a side owes a move ────────> Done
 ```
@@ -56,8 +56,9 @@ class Reason(IntEnum):
     INPUT_NODE = 5
     INPUT_CONSTANT = 6
     INPUT_STEP = 7
-    OPERATOR = 8
-    UNRESOLVED = 9
+    LOG = 8
+    OPERATOR = 9
+    UNRESOLVED = 10
 
 
 def leaf_count(start: int, end: int, stride: int) -> int:
@@ -83,6 +84,8 @@ class MatchTerms:
     match_id: int
     chain_id: int
     referee: str
+    logs: bytes = ZERO
+    """The root of the run's rounding logs, as the job has it; zero in a mode without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +253,27 @@ class JudgeInput(Move):
 
 
 @dataclass(frozen=True, slots=True)
+class LogProof(Wire):
+    """The true log of the open node: in the tree of its step, which is in the tree of the run's logs."""
+
+    log: bytes
+    step_root: bytes
+    step_path: tuple[bytes, ...]
+    node_path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeLog(Move):
+    """Conclude case 3: the logs differ, and the proof says what the job's trainer has committed to."""
+
+    function: ClassVar[str] = "judgeLog"
+    exhibit: Exhibit
+    proof: LogProof
+
+
+@dataclass(frozen=True, slots=True)
 class CallVerifiers(Move):
-    """Conclude case 3: only outputs differ, so verifiers execute the operator."""
+    """Conclude case 4: only outputs differ, so verifiers execute the operator."""
 
     function: ClassVar[str] = "callVerifiers"
     exhibit: Exhibit

@@ -48,6 +48,14 @@ class OwnRun(ProgramView, Protocol):
 
     def record(self, step: int, node: int) -> Record | None: ...
 
+    def log_tree(self, step: int) -> Tree | None:
+        """The tree over the digests of that step's rounding logs; only asked for in a mode that has them."""
+        ...
+
+    def run_log_tree(self) -> Tree | None:
+        """The tree over the roots of all step logs, whose root the job has."""
+        ...
+
 
 class OpponentView(Protocol):
     """What is known of the other side's run."""

@@ -6,7 +6,7 @@ import {Market} from "./support/Market.sol";
 import {Runs} from "./support/Runs.sol";
 import {Trees} from "./support/Trees.sol";
 import {Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
-import {Evidence, Exhibit, Record} from "contracts/interfaces/IReferee.sol";
+import {Evidence, Exhibit, LogProof, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What each move of a match costs as a transaction, for a program of 4096 nodes and 1000 steps at strides
 /// 100, 10 and 1. Trees are spines: one leaf, its siblings, the root they lead to.
@@ -150,6 +150,35 @@ contract MatchGasTest is Court {
             lower[i] = path[i];
         }
         return Trees.climb(0x15, node, NODE & 0x7FF, lower);
+    }
+
+    function test_judgeLog() public {
+        round();
+        _served.nodeCount = 4096;
+        _served.steps = 1000;
+        delete _served.strides;
+        _served.strides.push(1);
+        bytes32[] memory nodes = _path(12);
+        bytes32[] memory steps = _path(10);
+        Exhibit memory e;
+        (e.record0, e.record1, e.structure, e.structurePath) =
+        (_record(0, 0), _record(0, 0), STRUCTURE, nodes);
+        e.record0.log = keccak256("log");
+        _served.structureRoot = Trees.climb(0x11, e.record0.structure, NODE, nodes);
+        (bytes32 node0, bytes32 node1) = (Runs.recordHash(e.record0), Runs.recordHash(e.record1));
+        (bytes32 step0, bytes32 step1) =
+            (Trees.climb(0x15, node0, NODE, nodes), Trees.climb(0x15, node1, NODE, nodes));
+        uint256 id = open(Trees.climb(0x16, step0, 7, steps), Trees.climb(0x16, step1, 7, steps));
+        bytes32[] memory previousPath = _path(10);
+        previousPath[0] = step0;
+        referee.descend(id, 7, step0, steps, step1, steps, steps[0], previousPath);
+        referee.descend(id, NODE, node0, nodes, node1, nodes, 0, new bytes32[](0));
+        LogProof memory proof;
+        (proof.log, proof.nodePath, proof.stepPath) = (e.record0.log, nodes, steps);
+        proof.stepRoot = Trees.climb(0x17, proof.log, NODE, nodes);
+        _logs = Trees.climb(0x18, proof.stepRoot, 7, steps);
+        referee.judgeLog(id, e, proof);
+        _saved("judgeLog");
     }
 
     function test_verdict() public {

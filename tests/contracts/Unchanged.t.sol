@@ -4,9 +4,19 @@ pragma solidity ^0.8.34;
 import {Court} from "./support/Court.sol";
 import {Market} from "./support/Market.sol";
 import {Fault, Kind, Run, Runs} from "./support/Runs.sol";
+import {Tree, Trees} from "./support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
-import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
-import {IReferee, Phase} from "contracts/interfaces/IReferee.sol";
+import {
+    Claim,
+    Group,
+    IJobs,
+    Job,
+    JobPhase,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
+import {Exhibit, IReferee, LogProof, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What is refused by Jobs changes nothing that anybody can see.
 contract UnchangedJobsTest is Market {
@@ -14,10 +24,12 @@ contract UnchangedJobsTest is Market {
 
     /// @dev All of a job, of the money of those who take part, and of the contract itself.
     function _state() private returns (bytes32) {
-        (, bytes memory job) = address(jobs).staticcall(abi.encodeCall(jobs.viewOf, (_job)));
+        // NOTE: not the phase, which time alone changes.
+        (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
+            jobs.viewOf(_job);
         return keccak256(
             abi.encode(
-                job,
+                abi.encode(job, trainers, claims, groups),
                 jobs.jobCount(),
                 address(jobs).balance,
                 CLIENT.balance,
@@ -87,6 +99,16 @@ contract UnchangedJobsTest is Market {
         yes(_state() != before, "another claim of another account");
     }
 
+    function test_aSecondSlotInAModeWithLogsPostsNothing() public {
+        Terms memory t = roundedTerms();
+        t.slots = 2;
+        bytes32 before = _state();
+        vm.prank(CLIENT);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.OneSlotOnly.selector, 2));
+        jobs.post{value: REWARD}(t);
+        eq(_state(), before, "state");
+    }
+
     function test_aDoubleRevealChangesNothing() public {
         _job = post(2);
         join(_job, person(1));
@@ -115,6 +137,8 @@ contract UnchangedJobsTest is Market {
 
 /// @notice What is refused by the referee changes nothing, clocks included.
 contract UnchangedMatchTest is Court {
+    using Trees for Tree;
+
     Run private _run0 = Runs.right();
     Run private _run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
 
@@ -141,6 +165,24 @@ contract UnchangedMatchTest is Court {
         bytes32[] memory path = new bytes32[](referee.getMatch(id).height);
         refuses(IReferee.WrongNode.selector);
         referee.descend(id, 0, bytes32(uint256(1)), path, bytes32(uint256(2)), path, 0, new bytes32[](0));
+    }
+
+    function test_aLogThatIsNotTheJobsDecidesNothing() public {
+        round();
+        (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, 10, 4, 0, 1));
+        Exhibit memory e = exhibit(id, run0, run1);
+        LogProof memory proof;
+        Tree memory tree = Runs.logTree(10);
+        (proof.log, proof.stepRoot, proof.nodePath) = (e.record1.log, tree.root(), tree.path(4));
+        proof.stepPath = Runs.runLogTree().path(9);
+        pass(10);
+        bytes32 before = _state(id);
+        refuses(Merkle.PathMismatch.selector);
+        referee.judgeLog(id, e, proof);
+        eq(_state(id), before, "state");
+        proof.log = tree.levels[0][4];
+        referee.judgeLog(id, e, proof);
+        decided(id, 2, Reason.Log);
     }
 
     function test_aRefinementOfTheWrongSenderChangesNothing() public {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from referee_py.errors import InvalidInput
 from referee_py.game.book import commitment
 from referee_py.game.state import Descend, OpenRecord, Phase, Reason, Reveal, Timeout
 from referee_py.program import Terms
+from referee_py.rounding.mode import Rounding
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder, load_artifact
 from trainer_node.chain.outbox import Call
@@ -87,10 +89,10 @@ class Town:
         registry = self.contracts.registry
         self.people[3].send(Call.of(registry, "register", "http://verifier", value=10**18))
 
-    def post(self, uri: str = "http://client") -> int:
+    def post(self, uri: str = "http://client", *, slots: int = 2, program: Terms = PROGRAM) -> int:
         verifiers = (self.people[3].address,)
-        offer = Offer(10**18, STAKE, 2, 100, 100, 100, 60, 60, verifiers, 1)
-        terms = contract_terms(PROGRAM, h(20), uri, self.client.deployment.referee, offer)
+        offer = Offer(10**18, STAKE, slots, 100, 100, 100, 60, 60, verifiers, 1)
+        terms = contract_terms(program, h(20), uri, self.client.deployment.referee, offer)
         self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
         return self.client.snapshot().job_count()
 
@@ -102,11 +104,13 @@ class Town:
             person.send(Call.of(jobs, "join", job, value=STAKE))
         for person, tree in zip(self.people[1:3], (RUN, LIED_RUN), strict=True):
             where = (31337, str(jobs.address), job, person.address)
-            hashed = commitment(*where, tree.root, tree.leaves[-1], h(9))
+            hashed = commitment(*where, tree.root, tree.leaves[-1], bytes(32), h(9))
             person.send(Call.of(jobs, "commit", job, hashed))
         for person, tree, uri in zip(self.people[1:3], (RUN, LIED_RUN), uris, strict=True):
             text = uri if isinstance(uri, str) else "x" * len(uri)
-            call = Call.of(jobs, "reveal", job, (tree.root, tree.leaves[-1], tree.path(3), text), h(9))
+            call = Call.of(
+                jobs, "reveal", job, (tree.root, tree.leaves[-1], tree.path(3), text), bytes(32), h(9)
+            )
             if isinstance(uri, bytes):
                 call = Call(call.action, call.to, call.data.replace(b"x" * len(uri), uri))
             person.send(call)
@@ -147,6 +151,26 @@ def test_snapshots_are_pinned(town: Town) -> None:
     assert before.still_canonical()
 
 
+def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    snapshot, asked = town.client.snapshot(), []
+    provider = town.web3.provider
+    encode = provider.encode_rpc_request
+
+    def listen(method: str, params: object) -> bytes:
+        asked.append(method)
+        return encode(method, params)
+
+    monkeypatch.setattr(provider, "encode_rpc_request", listen)
+    job = snapshot.job(job_id)
+    assert len(job.claims) == len(job.groups) == 2
+    assert asked == ["eth_call"]
+    asked.clear()
+    snapshot.match(job, job.match_ids()[0])
+    assert asked == ["eth_call"], "a deadline follows from the state"
+
+
 def test_reorganisation_is_noticed(town: Town) -> None:
     town.post()
     snapshot = town.client.snapshot()
@@ -173,6 +197,27 @@ def test_claims_and_groups(town: Town) -> None:
     assert match.state.root == (RUN.root, LIED_RUN.root)
     assert match.terms.program == PROGRAM
     assert match.deadline == match.state.tick + 60
+
+
+def test_rounding_logs_are_the_jobs(town: Town) -> None:
+    rounded = replace(PROGRAM, mode=Rounding().mode)
+    with pytest.raises(Reverted, match="OneSlotOnly"):
+        town.post(program=rounded)
+    job_id, logs, jobs = town.post(program=rounded, slots=1), h(42), town.contracts.jobs
+    assert town.client.snapshot().job(job_id).logs == bytes(32)
+    one, two = town.people[1:3]
+    one.send(Call.of(jobs, "join", job_id, value=STAKE))
+    hashed = commitment(31337, str(jobs.address), job_id, one.address, RUN.root, RUN.leaves[-1], logs, h(9))
+    one.send(Call.of(jobs, "commit", job_id, hashed))
+    claim = (RUN.root, RUN.leaves[-1], RUN.path(3), "http://one")
+    with pytest.raises(Reverted, match="WrongCommitment"):
+        one.send(Call.of(jobs, "reveal", job_id, claim, h(43), h(9)))
+    one.send(Call.of(jobs, "reveal", job_id, claim, logs, h(9)))
+    other = (LIED_RUN.root, LIED_RUN.leaves[-1], LIED_RUN.path(3), "http://two")
+    two.send(Call.of(jobs, "challenge", job_id, other, value=STAKE))
+    job = town.client.snapshot().job(job_id)
+    assert (job.program, job.logs) == (rounded, logs)
+    assert town.match(job_id).terms.logs == logs
 
 
 def test_walk_is_read_back(town: Town) -> None:

@@ -94,6 +94,11 @@ class Job:
     waiting: int | None
     accepted_root: bytes
     accepted_last: bytes
+    logs: bytes
+    """The root of the run's rounding logs, once the trainer has revealed it; zero in a mode without them.
+
+    NOTE: zero may be a root: of one node, in one step, without a log. Whether it is there, the trainer's claim says.
+    """
     trainers: tuple[Trainer, ...]
     claims: tuple[Claim, ...]
     groups: tuple[Group, ...]
@@ -219,6 +224,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         waiting=raw.waiting - 1 if raw.waiting else None,
         accepted_root=raw.acceptedRoot,
         accepted_last=raw.acceptedLast,
+        logs=raw.logs,
         trainers=tuple(Trainer(t.owner, t.revealed, t.commitment) for t in trainers),
         claims=job_claims,
         groups=job_groups,
@@ -263,5 +269,6 @@ def match_view(
         match_id=match_id,
         chain_id=chain_id,
         referee=referee,
+        logs=job.logs,
     )
     return MatchInfo(match_id, job.id, raw.jobs, state, terms)

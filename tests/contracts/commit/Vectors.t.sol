@@ -179,6 +179,7 @@ contract VectorsTest is Base {
                     vm.parseJsonAddress(json, string.concat(at, ".sender")),
                     _hash(at, ".root"),
                     _hash(at, ".last"),
+                    _hash(at, ".logs"),
                     _hash(at, ".salt")
                 );
             eq(have, _hash(at, ".commitment"), "commitment");

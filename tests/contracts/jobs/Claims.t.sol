@@ -113,7 +113,7 @@ contract ClaimsTest is Market {
         uint256 job = post(2);
         join(job, person(1));
         join(job, person(2));
-        bytes32 commitment = jobs.commitmentOf(job, person(1), root(7), root(7), bytes32(uint256(7)));
+        bytes32 commitment = jobs.commitmentOf(job, person(1), root(7), root(7), 0, bytes32(uint256(7)));
         vm.prank(person(2));
         jobs.commit(job, commitment);
         commit(job, person(1), 7);
@@ -164,6 +164,73 @@ contract ClaimsTest is Market {
         vm.prank(person(1));
         jobs.challenge{value: STAKE}(job, c);
         eq(jobs.groupsOf(job)[0].last, run.checkpoint[10], "last checkpoint");
+    }
+
+    // ------------------------------------------------------------------ rounding logs
+
+    /// @dev The first person has committed to the output 7 and these logs; now in the reveal phase.
+    function _committed(Terms memory t, bytes32 logs) private returns (uint256 job) {
+        job = post(t);
+        join(job, person(1));
+        bytes32 commitment = jobs.commitmentOf(job, person(1), root(7), root(7), logs, bytes32(uint256(7)));
+        vm.prank(person(1));
+        jobs.commit(job, commitment);
+    }
+
+    function _reveal(uint256 job, bytes32 logs) private {
+        Claim memory c = claim(7);
+        vm.prank(person(1));
+        jobs.reveal(job, c, logs, bytes32(uint256(7)));
+    }
+
+    function _revealRefused(uint256 job, bytes32 logs, bytes memory reason) private {
+        Claim memory c = claim(7);
+        vm.prank(person(1));
+        vm.expectRevert(reason);
+        jobs.reveal(job, c, logs, bytes32(uint256(7)));
+    }
+
+    function test_theLogsAreCommittedToAndKeptWithTheJob() public {
+        bytes32 logs = keccak256("logs");
+        uint256 job = _committed(roundedTerms(), logs);
+        eq(jobs.logsOf(job), 0, "nothing is known before the reveal");
+        bytes32 wrong = jobs.commitmentOf(job, person(1), root(7), root(7), 0, bytes32(uint256(7)));
+        bytes32 right = jobs.commitmentOf(job, person(1), root(7), root(7), logs, bytes32(uint256(7)));
+        _revealRefused(job, 0, abi.encodeWithSelector(IJobs.WrongCommitment.selector, wrong, right));
+        _reveal(job, logs);
+        eq(jobs.logsOf(job), logs, "logs");
+        eq(jobs.jobOf(job).logs, logs, "logs in the whole view");
+        challenge(job, person(2), 8);
+        pass(PERIOD);
+        eq(jobs.logsOf(job), logs, "a challenge has none and changes none");
+    }
+
+    function test_aModeWithoutLogsTakesNone() public {
+        bytes32 logs = keccak256("logs");
+        uint256 job = _committed(terms(1), logs);
+        _revealRefused(job, logs, abi.encodeWithSelector(IJobs.UnexpectedLogs.selector, logs));
+        eq(jobs.logsOf(job), 0, "logs");
+    }
+
+    function test_zeroIsARootOfLogsToo() public {
+        // One node, one step, no log: the tree is its leaf.
+        uint256 job = _committed(roundedTerms(), 0);
+        _reveal(job, 0);
+        challenge(job, person(2), 8);
+        eq(jobs.claimsOf(job).length, 2, "claims");
+    }
+
+    function test_beforeTheLogsAreKnownNobodyCanClaim() public {
+        uint256 job = _committed(roundedTerms(), keccak256("logs"));
+        pass(PERIOD); // nothing was revealed
+        Claim memory c = claim(8);
+        vm.prank(person(2));
+        vm.expectRevert(abi.encodeWithSelector(IJobs.LogsNotRevealed.selector, job));
+        jobs.challenge{value: STAKE}(job, c);
+        pass(PERIOD);
+        jobs.finalize(job);
+        inPhase(job, JobPhase.Unclaimed);
+        credited(CLIENT, REWARD, "the client");
     }
 
     // ------------------------------------------------------------------ challenge

@@ -83,11 +83,29 @@ contract PostTest is Market {
         t.program.opsetVersion = 2;
         _refused(t, IJobs.UnknownOpset.selector);
         t = terms(1);
-        t.program.mode = 2;
-        _refused(t, IJobs.UnknownMode.selector);
-        t = terms(1);
         t.referee = address(0xBEEF);
         _refused(t, IJobs.BadReferee.selector);
+    }
+
+    function test_onlyTheModesThatExistAreKnown() public {
+        for (uint256 mode = 0; mode < 256; ++mode) {
+            bool rounded = mode >= 0x80 && mode < 0xA0 && mode % 8 < 7; // 26 to 32 bits
+            Terms memory t = terms(1);
+            t.program.mode = uint8(mode);
+            if (mode == 1 || rounded) post(t);
+            else _refused(t, IJobs.UnknownMode.selector);
+        }
+        eq(jobs.jobCount(), 1 + 28, "repops-f32, and rounded-f64 with each of its parameters");
+    }
+
+    function test_aModeWithLogsHasOneSlot() public {
+        Terms memory t = roundedTerms();
+        t.slots = 2;
+        vm.prank(CLIENT);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.OneSlotOnly.selector, 2));
+        jobs.post{value: REWARD}(t);
+        t.slots = 1;
+        post(t);
     }
 
     function test_slotsStakeAndUriAreBounded() public {

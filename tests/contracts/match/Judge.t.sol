@@ -6,7 +6,16 @@ import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {Structures} from "contracts/commit/Structures.sol";
-import {Evidence, Exhibit, IReferee, Match, Phase, Reason, Record} from "contracts/interfaces/IReferee.sol";
+import {
+    Evidence,
+    Exhibit,
+    IReferee,
+    LogProof,
+    Match,
+    Phase,
+    Reason,
+    Record
+} from "contracts/interfaces/IReferee.sol";
 
 /// @notice At the disputed node: attack, expect the truth.
 contract JudgeTest is Court {
@@ -241,7 +250,94 @@ contract JudgeTest is Court {
         evidence.sourcePath[0] = node1;
     }
 
-    // ------------------------------------------------------------------ 3: the operator
+    // ------------------------------------------------------------------ 3: logs
+
+    /// @dev The job's log of a node in a step, with its paths.
+    function _logOf(uint64 t, uint256 node) private pure returns (LogProof memory proof) {
+        Tree memory tree = Runs.logTree(t);
+        (proof.log, proof.stepRoot) = (tree.levels[0][node], tree.root());
+        (proof.stepPath, proof.nodePath) = (Runs.runLogTree().path(t - 1), tree.path(node));
+    }
+
+    function test_aLogThatIsNotTheJobsLoses() public {
+        round();
+        // NOTE: steps with a checkpoint; a wrong log whose outputs are right shows in no other.
+        uint64[3] memory steps = [uint64(4), 8, 10];
+        for (uint256 i = 0; i < steps.length; ++i) {
+            uint64 t = steps[i];
+            (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, t, 3, 0, 1));
+            Exhibit memory e = exhibit(id, run0, run1);
+            refuses(IReferee.LogsDiffer.selector);
+            referee.callVerifiers(id, e);
+            refuses(IReferee.WellFormed.selector);
+            referee.judgeStructure(id, e);
+            referee.judgeLog(id, e, _logOf(t, 3));
+            decided(id, 2, Reason.Log);
+        }
+    }
+
+    function test_aLogWhereTheJobHasNoneLoses() public {
+        round();
+        (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, 8, 1, 0, 1));
+        eq(recordOf(id, run0).log, 0, "the right record has none");
+        referee.judgeLog(id, exhibit(id, run0, run1), _logOf(8, 1));
+        decided(id, 2, Reason.Log);
+    }
+
+    function test_twoWrongLogsBothLose() public {
+        round();
+        Run memory run0 = Runs.make(Fault(Kind.Log, 8, 3, 0, 1), true);
+        Run memory run1 = Runs.make(Fault(Kind.Log, 8, 3, 0, 2), true);
+        uint256 id = open(run0, run1);
+        toRecord(id, run0, run1);
+        referee.judgeLog(id, exhibit(id, run0, run1), _logOf(8, 3));
+        decided(id, 3, Reason.Log);
+    }
+
+    function test_onlyTheLogOfThisNodeAndStepUnderTheJobsRootCounts() public {
+        round();
+        (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, 8, 3, 0, 1));
+        Exhibit memory e = exhibit(id, run0, run1);
+        _logRefused(id, e, _logOf(8, 4), Merkle.PathMismatch.selector); // another node
+        _logRefused(id, e, _logOf(9, 3), Merkle.PathMismatch.selector); // another step
+        LogProof memory proof = _logOf(8, 3);
+        proof.log = e.record1.log;
+        _logRefused(id, e, proof, Merkle.PathMismatch.selector);
+        proof = _logOf(8, 3);
+        proof.nodePath = new bytes32[](2);
+        _logRefused(id, e, proof, Merkle.WrongPathLength.selector);
+        proof = _logOf(8, 3);
+        proof.stepPath = new bytes32[](5);
+        _logRefused(id, e, proof, Merkle.WrongPathLength.selector);
+        // A tree of its own under no root of the job's.
+        proof = _logOf(8, 3);
+        bytes32[] memory leaves = new bytes32[](5);
+        leaves[3] = e.record1.log;
+        Tree memory own = Trees.build(0x17, leaves);
+        (proof.log, proof.stepRoot, proof.nodePath) = (leaves[3], own.root(), own.path(3));
+        _logRefused(id, e, proof, Merkle.PathMismatch.selector);
+        _logs = keccak256("other logs");
+        _logRefused(id, e, _logOf(8, 3), Merkle.PathMismatch.selector);
+    }
+
+    function _logRefused(uint256 id, Exhibit memory e, LogProof memory proof, bytes4 selector) private {
+        refuses(selector);
+        referee.judgeLog(id, e, proof);
+    }
+
+    function test_equalLogsAndModesWithoutLogsAreNotJudgedByLog() public {
+        (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, 8, 3, 0, 1));
+        Exhibit memory e = exhibit(id, run0, run1);
+        _logRefused(id, e, _logOf(8, 3), IReferee.Malformed.selector);
+        round();
+        (id, run0, run1) = atRecord(Fault(Kind.Output, 8, 3, 0, 1));
+        e = exhibit(id, run0, run1);
+        _logRefused(id, e, _logOf(8, 3), IReferee.LogsEqual.selector);
+        referee.callVerifiers(id, e);
+        inPhase(id, Phase.Verdict);
+    }
+
+    // ------------------------------------------------------------------ 4: the operator
 
     function test_onlyWhenAllInputsAreEqualIsTheOperatorInDispute() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 6, 3, 1, 1));

@@ -29,12 +29,12 @@ contract Commit {
         return Hash.structure(encoding);
     }
 
-    function commitment(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 salt)
+    function commitment(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 logs, bytes32 salt)
         external
         view
         returns (bytes32)
     {
-        return Hash.commitment(jobId, sender, root, last, salt);
+        return Hash.commitment(jobId, sender, root, last, logs, salt);
     }
 
     function depth(uint256 count) external pure returns (uint8) {

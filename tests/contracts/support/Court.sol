@@ -34,6 +34,8 @@ abstract contract Court is Base {
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
 
     Program internal _served;
+    /// @dev The root of the logs that the job says the run has.
+    bytes32 internal _logs;
     uint256 internal decidedMatch;
     uint8 internal losers;
     Reason internal reason;
@@ -49,6 +51,10 @@ abstract contract Court is Base {
 
     function programOf(uint256) external view returns (Program memory) {
         return _served;
+    }
+
+    function logsOf(uint256) external view returns (bytes32) {
+        return _logs;
     }
 
     function isVerifier(uint256, address account) external view returns (bool) {
@@ -169,10 +175,17 @@ abstract contract Court is Base {
         e.structurePath = Runs.structureTree().path(m.index);
     }
 
+    /// @dev From here on the job is one of a mode with logs.
+    function round() internal {
+        _served.mode = 0x86;
+        _logs = Runs.runLogTree().root();
+    }
+
     /// @dev A match between the right run (side 0) and a wrong one (side 1), at the disputed record.
     function atRecord(Fault memory fault) internal returns (uint256 id, Run memory run0, Run memory run1) {
-        run0 = Runs.right();
-        run1 = Runs.wrong(fault);
+        bool rounded = _served.mode != 1;
+        run0 = Runs.make(Fault(Kind.None, 0, 0, 0, 0), rounded);
+        run1 = Runs.make(fault, rounded);
         id = open(run0, run1);
         toRecord(id, run0, run1);
     }

@@ -79,6 +79,12 @@ abstract contract Market is Base {
         }
     }
 
+    /// @dev Of 32 bits, proven bounds and sparse logs.
+    function roundedTerms() internal view returns (Terms memory t) {
+        t = terms(1);
+        t.program.mode = 0x86;
+    }
+
     function post(Terms memory t) internal returns (uint256) {
         vm.prank(CLIENT);
         return jobs.post{value: REWARD}(t);
@@ -110,7 +116,7 @@ abstract contract Market is Base {
     }
 
     function commit(uint256 job, address who, uint256 output) internal {
-        bytes32 commitment = jobs.commitmentOf(job, who, root(output), root(output), bytes32(output));
+        bytes32 commitment = jobs.commitmentOf(job, who, root(output), root(output), 0, bytes32(output));
         vm.prank(who);
         jobs.commit(job, commitment);
     }
@@ -118,7 +124,7 @@ abstract contract Market is Base {
     function reveal(uint256 job, address who, uint256 output) internal {
         Claim memory c = claim(output);
         vm.prank(who);
-        jobs.reveal(job, c, bytes32(output));
+        jobs.reveal(job, c, 0, bytes32(output));
     }
 
     // NOTE: hashing is a call of the precompile, so a claim is built before `prank` and `expectRevert`.
@@ -127,7 +133,7 @@ abstract contract Market is Base {
         Claim memory c = claim(output);
         vm.prank(who);
         refuses(selector);
-        jobs.reveal(job, c, bytes32(salt));
+        jobs.reveal(job, c, 0, bytes32(salt));
     }
 
     function challenge(uint256 job, address who, uint256 output) internal {

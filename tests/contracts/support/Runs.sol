@@ -108,14 +108,19 @@ library Runs {
         return wrong(Fault(Kind.None, 0, 0, 0, 0));
     }
 
-    function wrong(Fault memory fault) internal pure returns (Run memory run) {
+    function wrong(Fault memory fault) internal pure returns (Run memory) {
+        return make(fault, false);
+    }
+
+    /// @dev A rounded run goes by the logs below.
+    function make(Fault memory fault, bool rounded) internal pure returns (Run memory run) {
         run.fault = fault;
         run.records = new Record[][](STEPS + 1);
         run.checkpoint = new bytes32[](STEPS + 1);
         run.checkpoint[0] = initialTree().root();
         bytes32[] memory state = _named("initial", 2);
         for (uint64 t = 1; t <= STEPS; ++t) {
-            run.records[t] = _step(state, t, fault);
+            run.records[t] = _step(state, t, fault, rounded);
             run.checkpoint[t] = stepTree(run, t).root();
             state[0] = run.records[t][2].outputs[0];
             state[1] = run.records[t][4].outputs[0];
@@ -175,23 +180,46 @@ library Runs {
         return sha256(abi.encodePacked(uint8(0x02), uint8(2), uint8(0), leaf));
     }
 
+    // ------------------------------------------------------------------ its logs
+
+    /// @dev The log of a node in a step: node 1 has none.
+    function log(uint64 t, uint256 node) internal pure returns (bytes32) {
+        return node == 1 ? bytes32(0) : keccak256(abi.encode("the log", t, node));
+    }
+
+    function logTree(uint64 t) internal pure returns (Tree memory) {
+        bytes32[] memory leaves = new bytes32[](NODES);
+        for (uint256 i = 0; i < NODES; ++i) {
+            leaves[i] = log(t, i);
+        }
+        return Trees.build(0x17, leaves);
+    }
+
+    function runLogTree() internal pure returns (Tree memory) {
+        bytes32[] memory leaves = new bytes32[](STEPS);
+        for (uint64 t = 1; t <= STEPS; ++t) {
+            leaves[t - 1] = logTree(t).root();
+        }
+        return Trees.build(0x18, leaves);
+    }
+
     // ------------------------------------------------------------------ one step
 
-    function _step(bytes32[] memory state, uint64 t, Fault memory fault)
+    function _step(bytes32[] memory state, uint64 t, Fault memory fault, bool rounded)
         private
         pure
         returns (Record[] memory rows)
     {
         rows = new Record[](NODES);
         bytes32[] memory constants = _named("constant", CONSTANTS);
-        rows[0] = _node(0, t, _two(state[0], constants[1]), fault);
-        rows[1] = _node(1, t, _one(stepTensor(t)), fault);
-        rows[2] = _node(2, t, _two(rows[0].outputs[0], rows[1].outputs[0]), fault);
-        rows[3] = _node(3, t, _two(state[1], rows[2].outputs[1]), fault);
-        rows[4] = _node(4, t, _one(rows[3].outputs[0]), fault);
+        rows[0] = _node(0, t, _two(state[0], constants[1]), fault, rounded);
+        rows[1] = _node(1, t, _one(stepTensor(t)), fault, rounded);
+        rows[2] = _node(2, t, _two(rows[0].outputs[0], rows[1].outputs[0]), fault, rounded);
+        rows[3] = _node(3, t, _two(state[1], rows[2].outputs[1]), fault, rounded);
+        rows[4] = _node(4, t, _one(rows[3].outputs[0]), fault, rounded);
     }
 
-    function _node(uint32 i, uint64 t, bytes32[] memory inputs, Fault memory fault)
+    function _node(uint32 i, uint64 t, bytes32[] memory inputs, Fault memory fault, bool rounded)
         private
         pure
         returns (Record memory r)
@@ -204,6 +232,7 @@ library Runs {
         for (uint256 o = 0; o < r.outputs.length; ++o) {
             r.outputs[o] = keccak256(abi.encode(i, inputs, o, kind == Kind.Output ? fault.seed + 1 : 0));
         }
+        if (rounded) r.log = log(t, i);
         if (kind == Kind.Log) r.log = keccak256(abi.encode("log", fault.seed));
     }
 

@@ -94,8 +94,8 @@ class Table:
     def _vote(self) -> None:
         step, node = self.state.end, self.state.index
         runs = [player.run for player in self.players]
-        inputs = next(r.records[step][node].inputs for r in runs if r.record(step, node))
-        record = self.graph.truth(node, inputs).hash()
+        shown = next(r.records[step][node] for r in runs if r.record(step, node))
+        record = self.graph.truth(node, shown.inputs, shown.log).hash()
         verdict = Verdict(self.terms.match_id, step, node, record)
         signature = sign(verdict, self.terms.chain_id, self.terms.referee, VERIFIER_KEYS[0])
         self.apply(Attest(record, signature), "0x" + "EE" * 20)

@@ -15,7 +15,7 @@ from referee_py.commit import Record
 from referee_py.game import clock
 from referee_py.game.book import Book, Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.rules import apply
-from referee_py.game.solver import evidence_of, plan
+from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
     Attest,
     CallVerifiers,
@@ -24,7 +24,9 @@ from referee_py.game.state import (
     Exhibit,
     Expire,
     JudgeInput,
+    JudgeLog,
     JudgeStructure,
+    LogProof,
     Move,
     OpenRecord,
     Phase,
@@ -59,6 +61,7 @@ class Party:
     serves: bool
     salt: bytes
     concede: bool
+    logs: bytes
 
 
 class Game:
@@ -67,7 +70,8 @@ class Game:
     def __init__(self, chain: Chain, book: Book, seed: object) -> None:
         self.rng = rng = Random(repr(seed))
         self.chain, self.book = chain, book
-        self.graph = random_graph(rng, sane=rng.random() < 0.9)
+        rounded = rng.random() < 0.4
+        self.graph = random_graph(rng, sane=rng.random() < 0.9, rounded=rounded)
         claims = rng.randint(2, 4)
         self.client, self.stranger = (_address(seed, name) for name in ("client", "stranger"))
         self.parties = [self._party(_address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
@@ -75,7 +79,7 @@ class Game:
         count = rng.randint(1, 3)
         self.terms = JobTerms(
             program=self.graph.header,
-            slots=rng.randint(1, claims),
+            slots=1 if rounded else rng.randint(1, claims),
             stake=rng.randint(MIN_STAKE, 10**6),
             train_period=rng.randint(5, 40),
             reveal_period=rng.randint(5, 40),
@@ -91,9 +95,9 @@ class Game:
     def _party(self, address: str, *, honest: bool) -> Party:
         rng = self.rng
         lies = () if honest else tuple(random_lie(rng, self.graph) for _ in range(rng.choice((1, 1, 2, 3))))
-        return Party(
-            address, Run(self.graph, lies), rng.random() < 0.5, rng.randbytes(32), rng.random() < 0.7
-        )
+        logs = self.graph.logs if rng.random() < 0.95 else value("logs", address)
+        run, salt = Run(self.graph, lies), rng.randbytes(32)
+        return Party(address, run, rng.random() < 0.5, salt, rng.random() < 0.7, logs)
 
     @property
     def accounts(self) -> list[str]:
@@ -212,7 +216,7 @@ class Game:
     def _commit(self, party: Party, sender: str) -> Action:
         book, run = self.book, party.run
         where = (book.chain_id, book.address, self.job_id, party.address)
-        hashed = commitment(*where, run.root, run.last, party.salt)
+        hashed = commitment(*where, run.root, run.last, party.logs, party.salt)
         if self.rng.random() < 0.05:
             hashed = self.rng.choice((bytes(32), value("commitment")))
         arguments = (self.job_id, hashed)
@@ -221,8 +225,9 @@ class Game:
     def _reveal(self, party: Party, sender: str) -> Action:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
-        apply = partial(self.book.reveal, self.job_id, claim, salt)
-        return self._job_call("reveal", sender, (self.job_id, wire, salt), apply)
+        logs = party.logs if self.rng.random() < 0.95 else value("other logs")
+        apply = partial(self.book.reveal, self.job_id, claim, logs, salt)
+        return self._job_call("reveal", sender, (self.job_id, wire, logs, salt), apply)
 
     def _challenge(self, party: Party, sender: str) -> Action:
         claim, wire = self._claim(party)
@@ -297,8 +302,9 @@ class Game:
         at = state.index if rng.random() < 0.9 else rng.randrange(len(self.graph.structures))
         path = tuple(self.graph.structure_path(at))
         exhibit = Exhibit(*records, self.graph.structure(at), path)  # type: ignore[arg-type]
-        if rng.random() < 0.3:
-            return rng.choice((JudgeStructure(exhibit), CallVerifiers(exhibit)))
+        if rng.random() < 0.4:
+            proof = log_proof_of(runs[side], state) or LogProof(bytes(32), bytes(32), (), ())
+            return rng.choice((JudgeStructure(exhibit), CallVerifiers(exhibit), JudgeLog(exhibit, proof)))
         operands = self.graph.operands[at]
         k = rng.randint(0, len(operands))
         evidence = Evidence(k)
@@ -355,7 +361,7 @@ class Game:
         node = rng.choice(state.node)
         if rng.random() < 0.5:
             record = self._party_of(match, 0).run.record(state.end, state.index)
-            node = self.graph.truth(state.index, record.inputs).hash() if record else node
+            node = self.graph.truth(state.index, record.inputs, record.log).hash() if record else node
         key = rng.choice((*VERIFIER_KEYS[: len(self.terms.verifiers)], FORGED_VERIFIER_KEY))
         verdict = Verdict(match.terms.match_id, state.end, state.index, node)
         signature = sign(verdict, match.terms.chain_id, match.terms.referee, key)

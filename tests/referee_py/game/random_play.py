@@ -183,6 +183,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
         *(job.ended, committed, sum(t.revealed for t in job.trainers), job.open_matches),
         0 if job.waiting is None else job.waiting + 1,
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
+        job.logs,
     )
 
 

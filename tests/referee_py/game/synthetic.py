@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
-from referee_py.commit import Record, Tag, Tree, digest
+from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand, step_hash
 from referee_py.game.judge import operand as operand_of
 from referee_py.game.state import MatchTerms, ProgramHeader, leaf_count, leaf_end
+from referee_py.program import MODE_REPOPS_F32
 from referee_py.program.structure import Kind
+from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
 
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 REFEREE = "0x" + "CC" * 20
@@ -38,6 +40,7 @@ class Graph:
     initial: tuple[bytes, ...]
     steps: int
     strides: tuple[int, ...]
+    mode: int = MODE_REPOPS_F32
 
     @cached_property
     def trees(self) -> dict[Tag, Tree]:
@@ -52,7 +55,9 @@ class Graph:
     @cached_property
     def header(self) -> ProgramHeader:
         counts = len(self.structures), len(self.slots), len(self.constants), self.steps
-        return ProgramHeader(1, 1, *counts, *(tree.root for tree in self.trees.values()), self.strides)
+        return ProgramHeader(
+            1, self.mode, *counts, *(tree.root for tree in self.trees.values()), self.strides
+        )
 
     @cached_property
     def operands(self) -> list[list[Operand]]:
@@ -62,14 +67,38 @@ class Graph:
     def structure_hashes(self) -> list[bytes]:
         return list(self.trees[Tag.STRUCTURE_TREE].leaves)
 
-    def outputs(self, node: int, inputs: Sequence[bytes]) -> tuple[bytes, ...]:
-        """What the node's operator gives for these inputs."""
+    def outputs(self, node: int, inputs: Sequence[bytes], log: bytes) -> tuple[bytes, ...]:
+        """What the node's operator gives for these inputs and that log."""
         count = self.structures[node][3] if sound(self.structures[node]) else 1
-        return tuple(value("output", self.structures[node], tuple(inputs), j) for j in range(count))
+        return tuple(value("output", self.structures[node], tuple(inputs), log, j) for j in range(count))
 
-    def truth(self, node: int, inputs: tuple[bytes, ...]) -> Record:
-        """The right record of a node for these inputs: what a verifier attests."""
-        return Record(self.structure_hashes[node], inputs, self.outputs(node, inputs))
+    def truth(self, node: int, inputs: tuple[bytes, ...], log: bytes) -> Record:
+        """The right record of a node for these inputs and that log: what a verifier attests."""
+        return Record(self.structure_hashes[node], inputs, self.outputs(node, inputs, log), log)
+
+    @cached_property
+    def log_trees(self) -> list[Tree]:
+        """The logs that the job's trainer has committed to, by step (from 0 on: step 1). Every second node has none."""
+        nodes = range(len(self.structures))
+        return [
+            Tree(Tag.LOG_TREE, [value("log", self.seed, s, n) if (s + n) % 2 else NO_LOG for n in nodes])
+            for s in range(1, self.steps + 1)
+        ]
+
+    def log(self, step: int, node: int) -> bytes:
+        return self.log_trees[step - 1].leaves[node] if is_rounded(self.mode) else NO_LOG
+
+    def log_tree(self, step: int) -> Tree | None:
+        return self.log_trees[step - 1] if is_rounded(self.mode) else None
+
+    def run_log_tree(self) -> Tree | None:
+        roots = [tree.root for tree in self.log_trees]
+        return Tree(Tag.LOG_RUN_TREE, roots) if is_rounded(self.mode) else None
+
+    @cached_property
+    def logs(self) -> bytes:
+        tree = self.run_log_tree()
+        return tree.root if tree else NO_LOG
 
     def structure(self, node: int) -> bytes:
         return self.structures[node]
@@ -115,6 +144,7 @@ def random_graph(
     steps: int | None = None,
     strides: Sequence[int] | None = None,
     sane: bool = True,
+    rounded: bool = False,
 ) -> Graph:
     """A random program of few nodes and steps. One that is not sane has structures that no program may have."""
     nodes = nodes or rng.choice((1, 2, 3, 5, 8, 13, 17, 20))
@@ -139,7 +169,12 @@ def random_graph(
         initial=tuple(rng.randbytes(32) for _ in range(slots)),
         steps=steps,
         strides=tuple(strides or random_strides(rng, steps)),
+        mode=_random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
     )
+
+
+def _random_rounding(rng: Random) -> Rounding:
+    return Rounding(rng.randint(26, 32), rng.choice(list(Bounds)), rng.choice(list(Form)))
 
 
 def _insane(rng: Random, node: int, structure: bytes) -> bytes:
@@ -182,6 +217,7 @@ LIES = (
     "bogus refine",
 )
 WEIGHTS = (3, 6, 1, 1, 1, 1, 1, 1, 2)
+ROUNDED_WEIGHTS = (3, 6, 1, 5, 1, 1, 1, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -200,7 +236,7 @@ class Lie:
 
 def random_lie(rng: Random, graph: Graph) -> Lie:
     return Lie(
-        rng.choices(LIES, WEIGHTS)[0],
+        rng.choices(LIES, ROUNDED_WEIGHTS if is_rounded(graph.mode) else WEIGHTS)[0],
         rng.randint(1, graph.steps),
         rng.randrange(len(graph.structures)),
         rng.randrange(256),
@@ -236,7 +272,7 @@ class Run:
         row: list[Record] = []
         for node, operands in enumerate(self.graph.operands):
             inputs = tuple(self._input(operand, row, state, step) for operand in operands)
-            record = self.graph.truth(node, inputs)
+            record = self.graph.truth(node, inputs, self.graph.log(step, node))
             for lie in self.lies:
                 if (lie.step, lie.node) == (step, node):
                     record = self._bend(record, lie)
@@ -262,11 +298,12 @@ class Run:
                 outputs = _put(outputs, lie)
             case "input" if inputs:
                 inputs = _put(inputs, lie)
-                outputs = self.graph.outputs(lie.node, inputs) if lie.seed % 2 else outputs
+                outputs = self.graph.outputs(lie.node, inputs, log) if lie.seed % 2 else outputs
             case "structure":
                 structure = lie.junk()
             case "log":
                 log = lie.junk()
+                outputs = self.graph.outputs(lie.node, inputs, log) if lie.seed % 2 else outputs
             case "arity" if lie.seed % 2:
                 inputs = (*inputs, lie.junk())
             case "arity":
@@ -369,5 +406,6 @@ def match_terms(graph: Graph, **changes: object) -> MatchTerms:
         "match_id": 7,
         "chain_id": 31337,
         "referee": REFEREE,
+        "logs": graph.logs,
     }
     return MatchTerms(**{**defaults, **changes})  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from referee_py.commit import Tag, Tree
 from referee_py.game.book import BURNED, MAX_CLAIMS, Book, Claim, JobPhase, JobTerms, commitment
 from referee_py.game.refusals import Refusal, RootClaimed
 from referee_py.game.state import Expire, Phase, ProgramHeader, Reason, Timeout
+from referee_py.program import MODE_REPOPS_F32
+from referee_py.rounding.mode import Rounding
 
 JOBS, REFEREE, CLIENT = ("0x" + digit * 40 for digit in "123")
 STAKE, REWARD = 1000, 301
@@ -31,10 +33,12 @@ class Story:
 
     slots: int = 2
     now: int = 1000
+    mode: int = MODE_REPOPS_F32
+    logs: bytes = bytes(32)
     book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE))
 
     def __post_init__(self) -> None:
-        program = ProgramHeader(1, 1, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
+        program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
         self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 60, 10, 20, 1, (who(99),))
         self.id = self.book.post(self.terms, CLIENT, REWARD, self.now)
         self.job = self.book.jobs[self.id]
@@ -46,10 +50,10 @@ class Story:
             self.book.join(self.id, who(k), STAKE, self.now)
         for k, name in enumerate(names, 1):
             shown = claim(name)
-            hashed = commitment(31337, JOBS, self.id, who(k), shown.root, shown.last, salt)
+            hashed = commitment(31337, JOBS, self.id, who(k), shown.root, shown.last, self.logs, salt)
             self.book.commit(self.id, hashed, who(k), self.now)
         for k, name in enumerate(names, 1):
-            self.book.reveal(self.id, claim(name), salt, who(k), self.now)
+            self.book.reveal(self.id, claim(name), self.logs, salt, who(k), self.now)
         return self
 
     def challenged(self, number: int, name: str) -> Story:
@@ -198,13 +202,20 @@ def test_withdraw_expect_paid_once() -> None:
 
 def test_another_cannot_copy_a_commitment() -> None:
     story, shown, salt = Story(), claim("a"), bytes(32)
-    hashed = commitment(31337, JOBS, story.id, who(1), shown.root, shown.last, salt)
+    hashed = commitment(31337, JOBS, story.id, who(1), shown.root, shown.last, bytes(32), salt)
     for k in (1, 2):
         story.book.join(story.id, who(k), STAKE, story.now)
         story.book.commit(story.id, hashed, who(k), story.now)
-    story.book.reveal(story.id, shown, salt, who(1), story.now)
+    story.book.reveal(story.id, shown, bytes(32), salt, who(1), story.now)
     with pytest.raises(Refusal, match="committed"):
-        story.book.reveal(story.id, shown, salt, who(2), story.now)
+        story.book.reveal(story.id, shown, bytes(32), salt, who(2), story.now)
+
+
+def test_rounded_job_expect_its_logs_kept_with_the_job_and_known_to_its_matches() -> None:
+    logs = b"L" * 32
+    story = Story(slots=1, mode=Rounding().mode, logs=logs).trained("a").challenged(7, "b")
+    assert story.job.logs == logs
+    assert story.book.matches[1].terms.logs == logs
 
 
 def test_job_full_of_claims_expect_refused_and_void() -> None:

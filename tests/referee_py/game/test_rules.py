@@ -10,6 +10,7 @@ import pytest
 from referee_py.commit import Record
 from referee_py.game import clock
 from referee_py.game.rules import apply
+from referee_py.game.solver import log_proof_of
 from referee_py.game.state import (
     BOTH,
     Attest,
@@ -19,7 +20,9 @@ from referee_py.game.state import (
     Exhibit,
     Expire,
     JudgeInput,
+    JudgeLog,
     JudgeStructure,
+    LogProof,
     MatchState,
     Move,
     OpenRecord,
@@ -216,6 +219,52 @@ def test_input_differs_expect_verifiers_cannot_be_called() -> None:
     assert refusal(game, CallVerifiers(exhibit)) == "InputsDiffer"
     assert refusal(game, JudgeInput(exhibit, Evidence(equal))) == "InputsEqual"
     assert refusal(game, JudgeInput(exhibit, Evidence(200))) == "NoSuchInput"
+
+
+def test_logs_differ_expect_the_jobs_log_and_only_by_its_whole_path() -> None:
+    game = walked(Lie("log", 30, 18), Phase.OPEN, rounded=True)
+    exhibit, proof = _exhibit(game), log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
+    assert proof is not None
+    move = JudgeLog(exhibit, proof)
+    assert refusal(game, CallVerifiers(exhibit)) == "LogsDiffer"
+    assert refusal(game, JudgeStructure(exhibit)) == "WellFormed"
+    assert refusal(game, replace(move, proof=replace(proof, log=exhibit.record1.log))) == "PathMismatch"
+    assert refusal(game, replace(move, proof=replace(proof, step_root=bytes(32)))) == "PathMismatch"
+    assert (
+        refusal(game, replace(move, proof=replace(proof, step_path=proof.step_path[1:]))) == "WrongPathLength"
+    )
+    assert (
+        refusal(game, replace(move, proof=replace(proof, node_path=proof.node_path[1:]))) == "WrongPathLength"
+    )
+    other = game.graph.log_tree(29)  # the log of another step, in its own place
+    assert other is not None
+    elsewhere = replace(proof, step_root=other.root, log=other.leaves[18], node_path=tuple(other.path(18)))
+    assert refusal(game, replace(move, proof=elsewhere)) == "PathMismatch"
+    game.apply(move, STRANGER)
+    assert (game.state.losers, game.state.reason) == (0b10, Reason.LOG)
+
+
+def test_two_wrong_logs_expect_both_lose() -> None:
+    game = walked(Lie("log", 30, 18), Phase.OPEN, rounded=True)
+    graph = game.graph
+    runs = [Run(graph, (Lie("log", 30, 18, 0, seed),)) for seed in (1, 2)]
+    both = Table(graph, (Player(runs[0]), Player(runs[1])), Random(0))
+    end = both.play()
+    assert (end.losers, end.reason) == (BOTH, Reason.LOG)
+
+
+def test_logs_equal_expect_nothing_to_judge() -> None:
+    game = walked(Lie("output", 30, 18), Phase.OPEN, rounded=True)
+    proof = log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
+    assert proof is not None
+    assert refusal(game, JudgeLog(_exhibit(game), proof)) == "LogsEqual"
+    assert refusal(game, CallVerifiers(_exhibit(game))) is None
+
+
+def test_log_in_a_mode_without_logs_expect_malformed() -> None:
+    game = walked(Lie("log", 30, 18), Phase.OPEN)
+    move = JudgeLog(_exhibit(game), LogProof(bytes(32), bytes(32), (), ()))
+    assert refusal(game, move) == "Malformed"
 
 
 def _insane(operand: bytes) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -20,7 +21,7 @@ REASONS = {
         Reason.INPUT_STEP,
     },
     "structure": {Reason.STRUCTURE},
-    "log": {Reason.STRUCTURE},
+    "log": {Reason.STRUCTURE, Reason.LOG},
     "arity": {Reason.STRUCTURE},
     "step padding": {Reason.PADDING},
     "run padding": {Reason.PADDING},
@@ -41,11 +42,12 @@ def _match(rng: Random, lies: tuple[Lie, ...], graph: Graph, **liar: bool) -> tu
 
 @pytest.mark.parametrize("kind", LIES)
 @pytest.mark.parametrize("liar_serves", [True, False], ids=["served", "withheld"])
-def test_attack_with_a_lie_expect_the_liar_loses(kind: str, liar_serves: bool) -> None:
-    rng = Random(f"{kind}{liar_serves}")
+@pytest.mark.parametrize("rounded", [False, True], ids=["repops-f32", "rounded-f64"])
+def test_attack_with_a_lie_expect_the_liar_loses(kind: str, liar_serves: bool, rounded: bool) -> None:
+    rng = Random(f"{kind}{liar_serves}{rounded}")
     found = set()
     for _ in range(60):
-        graph = random_graph(rng)
+        graph = random_graph(rng, rounded=rounded)
         lie = random_lie(rng, graph)
         lies = (Lie(kind, lie.step, lie.node, lie.k, lie.seed),)
         if kind == "bogus refine":
@@ -58,13 +60,15 @@ def test_attack_with_a_lie_expect_the_liar_loses(kind: str, liar_serves: bool) -
         assert end.reason in REASONS[kind], (graph, lies)
         found.add(end.reason)
     assert found, "no lie of this kind showed"
+    if kind == "log":
+        assert found == {Reason.LOG if rounded else Reason.STRUCTURE}
 
 
 @pytest.mark.parametrize("liar", ["silent", "reluctant"])
 def test_attack_by_silence_expect_timeout_or_judgement_against_the_liar(liar: str) -> None:
     rng = Random(liar)
     for _ in range(150):
-        graph = random_graph(rng)
+        graph = random_graph(rng, rounded=rng.random() < 0.5)
         lies = tuple(random_lie(rng, graph) for _ in range(rng.randint(1, 3)))
         options = {"silent": True} if liar == "silent" else {"concede": False}
         made = _match(rng, lies, graph, serves=False, **options)
@@ -79,7 +83,7 @@ def test_attack_by_silence_expect_timeout_or_judgement_against_the_liar(liar: st
 def test_two_liars_expect_an_end_and_at_least_one_loser() -> None:
     rng = Random("two liars")
     for _ in range(150):
-        graph = random_graph(rng)
+        graph = random_graph(rng, rounded=rng.random() < 0.5)
         runs = [Run(graph, tuple(random_lie(rng, graph) for _ in range(2))) for _ in range(2)]
         if runs[0].root == runs[1].root:
             continue
@@ -150,3 +154,23 @@ def test_liar_that_does_not_concede_expect_silence_at_its_last_move() -> None:
     assert table.state.phase is Phase.OPEN
     assert table.moves(1) == []
     assert [move.function for move in table.moves(0)] == ["judgeStructure"]
+
+
+def test_logs_unknown_expect_no_judgement_of_them() -> None:
+    graph = random_graph(Random(9), nodes=5, steps=4, strides=(1,), rounded=True)
+    table = Table(graph, (Player(Run(graph)), Player(Run(graph, (Lie("log", 2, 1),)))), Random(10))
+    table.terms = replace(table.terms, logs=bytes(32))  # of a trainer whose logs nobody can prove
+    moves = table.moves(0)
+    assert moves
+    assert "judgeLog" not in [move.function for move in moves]
+
+
+def test_logs_and_inputs_differ_expect_the_input_judged_first() -> None:
+    graph = next(
+        g
+        for g in (random_graph(Random(k), nodes=5, steps=4, strides=(1,), rounded=True) for k in range(99))
+        if g.operands[1]
+    )
+    lies = (Lie("input", 2, 1), Lie("log", 2, 1))
+    table = Table(graph, (Player(Run(graph)), Player(Run(graph, lies))), Random(10))
+    assert [move.function for move in table.moves(0)][-1] == "judgeInput"

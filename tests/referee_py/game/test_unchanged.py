@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from referee_py.errors import InvalidProof
 from referee_py.game import refusals
+from referee_py.game.book import commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Reveal
+from referee_py.rounding.mode import Rounding
 
 from .test_book import STAKE, Story, claim, who
 
@@ -66,7 +69,7 @@ def test_double_claim_expect_refused() -> None:
 def test_late_moves_expect_refused() -> None:
     story = Story().trained("a", "a")
     join = lambda: story.book.join(story.id, who(5), STAKE, story.now)  # noqa: E731
-    reveal = lambda: story.book.reveal(story.id, claim("a"), SALT, who(1), story.now)  # noqa: E731
+    reveal = lambda: story.book.reveal(story.id, claim("a"), bytes(32), SALT, who(1), story.now)  # noqa: E731
     refused(story, "WrongPhase", join)
     refused(story, "WrongPhase", reveal)
     story.now = story.job.challenge_end
@@ -100,6 +103,28 @@ def test_wrong_proof_expect_no_claim() -> None:
             story.book.challenge(story.id, shown, who(3), STAKE, story.now)
         assert story.book.__dict__ == before
     story.book.challenge(story.id, right, who(3), STAKE, story.now)
+
+
+def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
+    story, shown, logs = Story(slots=1), claim("a"), b"L" * 32
+    story.book.join(story.id, who(1), STAKE, story.now)
+    where = (31337, story.book.address, story.id, who(1))
+    hashed = commitment(*where, shown.root, shown.last, logs, SALT)
+    story.book.commit(story.id, hashed, who(1), story.now)
+    reveal = partial(story.book.reveal, story.id, shown)
+    refused(story, "WrongCommitment", lambda: reveal(bytes(32), SALT, who(1), story.now))
+    refused(story, "UnexpectedLogs", lambda: reveal(logs, SALT, who(1), story.now))
+
+
+def test_logs_not_revealed_expect_no_challenge() -> None:
+    story = Story(slots=1, mode=Rounding().mode)
+    story.now = story.job.reveal_end
+    challenge = lambda: story.book.challenge(story.id, claim("b"), who(5), STAKE, story.now)  # noqa: E731
+    refused(story, "LogsNotRevealed", challenge)
+    other = Story(slots=1)
+    other.now = other.job.reveal_end
+    other.challenged(5, "b")
+    assert len(other.job.claims) == 1
 
 
 def test_every_refusal_has_a_name_of_the_contract() -> None:

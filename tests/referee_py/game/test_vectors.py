@@ -124,7 +124,7 @@ def test_steps(entry: dict[str, Any]) -> None:
 @entries("commitments")
 def test_commitments(entry: dict[str, Any]) -> None:
     where = (entry["chainId"].to_bytes(32, "big"), raw(entry["jobs"]), entry["jobId"].to_bytes(32, "big"))
-    claim = (raw(entry[name]) for name in ("sender", "root", "last", "salt"))
+    claim = (raw(entry[name]) for name in ("sender", "root", "last", "logs", "salt"))
     assert entry["commitment"] == h(b"\x07", *where, *claim)
 
 
