@@ -1,4 +1,4 @@
-"""Case 3: what the one disputed operator really gives (docs/protocol.md, section 7; Verde, section 2.3, case 3)."""
+"""Case 4: what the one disputed operator really gives (docs/protocol.md, section 7; Verde, section 2.3, case 3)."""
 
 from __future__ import annotations
 
