@@ -49,6 +49,7 @@ def job(phase: JobPhase, **changes: object) -> Job:
         waiting=None,
         accepted_root=ROOT,
         accepted_last=ROOT,
+        logs=ROOT,
         trainers=(),
         claims=(),
         groups=(),
