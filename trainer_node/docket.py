@@ -20,7 +20,7 @@ from .db import Database
 from .errors import ChainError
 
 PER_ROUND = 64
-"""Jobs of strangers a round looks at: some 300 requests to the RPC endpoint."""
+"""Jobs of strangers a round looks at: some 70 requests to the RPC endpoint."""
 PROBE_AFTER = 3
 """After so many failures in a row we ask whether the chain is there at all."""
 

@@ -21,7 +21,9 @@ from referee_py.game.state import (
     Exhibit,
     Expire,
     JudgeInput,
+    JudgeLog,
     JudgeStructure,
+    LogProof,
     MatchState,
     Move,
     OpenRecord,
@@ -46,6 +48,7 @@ _MOVES: dict[str, type[Move]] = {
         OpenRecord,
         JudgeStructure,
         JudgeInput,
+        JudgeLog,
         CallVerifiers,
         Attest,
         Timeout,
@@ -106,6 +109,8 @@ def _move(name: str, arguments: list[Any]) -> Move:
         return kind(_exhibit(arguments[0]))  # type: ignore[call-arg]
     if kind is JudgeInput:
         return JudgeInput(_exhibit(arguments[0]), _evidence(arguments[1]))
+    if kind is JudgeLog:
+        return JudgeLog(_exhibit(arguments[0]), _log_proof(arguments[1]))
     return kind(
         *(tuple(map(bytes, value)) if isinstance(value, list | tuple) else value for value in arguments)
     )
@@ -125,6 +130,12 @@ def _evidence(raw: Any) -> Evidence:
     k, source, source_path, node, output, slot_path, tensor = _values(raw)
     paths = tuple(map(bytes, source_path)), tuple(map(bytes, slot_path))
     return Evidence(k, _record(source), paths[0], node, output, paths[1], bytes(tensor))
+
+
+def _log_proof(raw: Any) -> LogProof:
+    log, step_root, step_path, node_path = _values(raw)
+    paths = tuple(map(bytes, step_path)), tuple(map(bytes, node_path))
+    return LogProof(bytes(log), bytes(step_root), *paths)
 
 
 def _values(raw: Any) -> list[Any]:
