@@ -24,6 +24,7 @@ from tests.kernels.cuda import emulation
 
 from ..program import tiny
 from .random_program import RandomProgram
+from .random_views import RandomViews
 
 pytestmark = emulation.needs_gcc
 
@@ -124,6 +125,12 @@ def test_linear_regression(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 def test_random_programs(tmp_path: Path, seed: int) -> None:
     made = RandomProgram(seed, size=40)
+    check(tmp_path, made.program, made.constants, made.initial, 2)
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS // 2))
+def test_random_views(tmp_path: Path, seed: int) -> None:
+    made = RandomViews(seed, size=40)
     check(tmp_path, made.program, made.constants, made.initial, 2)
 
 
