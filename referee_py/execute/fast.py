@@ -19,8 +19,8 @@ from .hooks import Metrics
 from .interpreter import Backend, Interpreter, StepTrace
 from .values import State, Value
 
-MAX_NODES = 1 << 15
-"""Of a program that is compiled: three times the largest captured so far. The worst take half a minute."""
+MAX_VALUES = 1 << 15
+"""Nodes, slots and constants of what is compiled: three times the largest captured so far; the worst take 15 s."""
 SPARE_BYTES = 1 << 26
 """By which a compiled step may need more than one node by node, for what is kept from step to step."""
 
@@ -56,11 +56,12 @@ class FastExecutor:
     @cached_property
     def compiled(self) -> Compiled | None:
         """The plain step; None if it had better run node by node."""
-        if len(self._program.nodes) > MAX_NODES:
+        program = self._program
+        if len(program.nodes) + len(program.slots) + len(program.constants) > MAX_VALUES:
             return None
-        compiled = Compiled(self._program, self._constants, self._sources.values(), self._machine)
+        compiled = Compiled(program, self._constants, self._sources.values(), self._machine)
         # SAFETY: a party checks its memory for a program's peak node by node, which comes on top of the state before.
-        state = sum(tensor.type.nbytes for tensor in self._program.initial)
+        state = sum(tensor.type.nbytes for tensor in program.initial)
         allowed = state + self._interpreter.plan.peak_bytes + SPARE_BYTES
         return compiled if compiled.nbytes <= allowed else None
 

@@ -8,10 +8,10 @@ import repops
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import FastExecutor, Interpreter, Metrics, State, Value
-from referee_py.execute.fast import MAX_NODES
+from referee_py.execute.fast import MAX_VALUES
 from referee_py.program import SlotSource
 
-from ..compiled.hostile_programs import heavy, view_chain
+from ..compiled.hostile_programs import Hostile, heavy, view_chain
 from ..program import tiny
 
 CPU = repops.backend("cpu")
@@ -121,7 +121,7 @@ def test_a_state_of_another_program() -> None:
 
 
 def test_a_program_of_too_many_nodes_runs_node_by_node() -> None:
-    made = view_chain(MAX_NODES + 1)
+    made = view_chain(MAX_VALUES)
     program = made.program
     executor = FastExecutor(program, made.constants, CPU)
     assert executor.compiled is None
@@ -129,6 +129,15 @@ def test_a_program_of_too_many_nodes_runs_node_by_node() -> None:
     wanted, _ = Interpreter(program, made.constants, CPU).step(State.of(0, made.initial), False)
     assert trace is None
     assert state.slot_hashes() == wanted.slot_hashes()
+
+
+def test_slots_count_too() -> None:
+    """A program of one node may have a million of them."""
+    many = Hostile(*[()] * MAX_VALUES)
+    made = many.add("exp", many.slot(0))
+    for slot in range(MAX_VALUES):
+        many.update(slot, made)
+    assert FastExecutor(many.program, many.constants, CPU).compiled is None
 
 
 def test_a_step_that_would_need_more_memory_compiled_runs_node_by_node() -> None:
