@@ -81,7 +81,10 @@ class Outcome:
 
 
 class Arena:
-    """Use as a context manager. Trainer ``i`` lies, if it does, from step ``fault_step + i`` on."""
+    """Use as a context manager. Trainer ``i`` lies, if it does, from step ``fault_step + i`` on.
+
+    ``evaluators`` are the trainers' and the challenger's, in a bundle of the mode rounded-f64: other hardware for each.
+    """
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class Arena:
         serve: bool = True,
         verifiers: int = 2,
         threshold: int = 1,
+        evaluators: tuple[str, str] = ("torch", "halves"),
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve = serve
@@ -106,9 +110,9 @@ class Arena:
         for number in range(verifiers):
             self._add_verifier(f"verifier-{number}")
         for number, fault in enumerate(trainers):
-            self._add_player(f"trainer-{number}", fault, fault_step + number, None)
+            self._add_player(f"trainer-{number}", fault, fault_step + number, None, evaluators[0])
         if challenger is not None:
-            self._add_player("challenger", challenger, fault_step, mode)
+            self._add_player("challenger", challenger, fault_step, mode, evaluators[1])
         self._post(client, len(trainers), threshold)
 
     def __enter__(self) -> Arena:
@@ -222,10 +226,13 @@ class Arena:
         node.transactions.send(register)
         self.members.append(Member(name, True, node, Verifier(node), None))
 
-    def _add_player(self, name: str, fault: Fault, fault_step: int, mode: Mode | None) -> None:
+    def _add_player(
+        self, name: str, fault: Fault, fault_step: int, mode: Mode | None, evaluator: str
+    ) -> None:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
-        node = self._node(name, name, mode=mode, **settings)
-        workshop = self._stack.enter_context(crew(node, Lie(fault, fault_step)))
+        node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
+        lie, follows = Lie(fault, fault_step), mode is not None
+        workshop = self._stack.enter_context(crew(node, lie, follows=follows))
         silent = fault is Fault.WITHHOLD
         part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
         self.members.append(Member(name, fault is Fault.NONE, node, part, workshop))

@@ -9,9 +9,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from referee_py.rounding.mode import is_rounded
+
 from ..bundle import Bundle
-from ..demo import Result, Scenario, digits, middle, play
-from ..faults import Fault, Lie
+from ..demo import Result, Scenario, check, digits, middle, play
+from ..faults import Fault, Lie, fits
+from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
 from .common import out
 
 ALL = "all"
@@ -27,8 +30,11 @@ def demo(
         str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")
     ] = Fault.WRONG_OP_OUTPUT,
     scenario: Annotated[
-        str, typer.Option(help="Who stands against whom: trainers, lone-liar, challenger, two-liars.")
-    ] = "trainers",
+        str | None,
+        typer.Option(
+            help="Who stands against whom: trainers, lone-liar, challenger, two-liars. In rounded-f64 one trainer only."
+        ),
+    ] = None,
     steps: Annotated[
         int, typer.Option(help="Training steps of the built-in program.", min=20, max=100_000)
     ] = 300,
@@ -44,16 +50,26 @@ def demo(
     folder: Annotated[Path, typer.Option(help="Where everything is written; emptied first.")] = Path(
         ".build/demo"
     ),
+    mode: ModeOption = None,
+    bits: BitsOption = None,
+    bounds: BoundsOption = None,
+    log: LogOption = None,
 ) -> None:
     """Start a chain, deploy, train, cheat, dispute, and check that the truth has won."""
     try:
-        chosen = Scenario(scenario)
+        chosen = Scenario(scenario) if scenario is not None else None
         lies = list(Fault) if fault == ALL else [Fault(fault)]
     except ValueError as error:
         raise typer.BadParameter(
             f"{error}; faults are {', '.join(Fault)} and {ALL}, scenarios {', '.join(Scenario)}"
         ) from None
     program = Bundle.read(bundle) if bundle else digits(folder / f"digits-{steps}", steps)
+    program = program.with_mode(mode_of(mode, bits, bounds, log, program.terms.mode))
+    if chosen is None:
+        chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
+    check(chosen, program.terms.mode)
+    if fault == ALL:
+        lies = [lie for lie in lies if fits(lie, program.terms.mode)]
     step = fault_step or middle(program.terms.steps)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(

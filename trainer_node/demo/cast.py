@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from referee_py.errors import InvalidInput
 from referee_py.game.state import Reason
+from referee_py.rounding.mode import is_rounded
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
 
@@ -49,6 +51,15 @@ class Part:
         return self.lie.fault is Fault.NONE
 
 
+def check(scenario: Scenario, mode: int) -> None:
+    """Raises InvalidInput for a scenario that a job of that arithmetic mode cannot have."""
+    if is_rounded(mode) and scenario in (Scenario.TRAINERS, Scenario.TWO_LIARS):
+        raise InvalidInput(
+            f"a job of rounded-f64 has one trainer, whose logs all others follow; scenario {scenario} has more: "
+            f"choose {Scenario.LONE_LIAR} or {Scenario.CHALLENGER}"
+        )
+
+
 def middle(steps: int) -> int:
     """Where a lie begins unless somebody says otherwise: a little after the middle of the run."""
     return max(2, steps * 56 // 100)
@@ -56,9 +67,10 @@ def middle(steps: int) -> int:
 
 def cast(scenario: Scenario, lie: Lie, steps: int) -> list[Part]:
     """The parts of a scenario in which the liar tells that lie."""
-    if lie.fault is Fault.NONE:
-        return [Part("honest", "trainer"), Part("second", "trainer"), Part("challenger", "challenger")]
     watch = Part("challenger", "challenger")
+    if lie.fault is Fault.NONE:
+        alone = scenario in (Scenario.LONE_LIAR, Scenario.CHALLENGER)
+        return [Part("honest", "trainer"), *([] if alone else [Part("second", "trainer")]), watch]
     match scenario:
         case Scenario.TRAINERS:
             return [Part("honest", "trainer"), Part("liar", "trainer", lie), watch]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import repops
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import Capture, Chain, Interpreter, NodeHook, NodeValues, Run
+from referee_py.execute import Backend, Capture, Chain, Interpreter, NodeHook, NodeValues, Run
 from referee_py.program import Operand, Structure
 
 from ..bundle import Bundle
@@ -16,8 +15,11 @@ from ..faults import Fault, Target, hook_of
 from .cast import Part
 
 
-def explainer(bundle: Bundle, liar: Part | None) -> Callable[[int, int], str]:
-    """Describes a node of a step. For the lie of ``liar`` it is executed both ways, here, by nobody who takes part."""
+def explainer(bundle: Bundle, liar: Part | None, backend: Callable[[], Backend]) -> Callable[[int, int], str]:
+    """Describes a node of a step. For the lie of ``liar`` it is executed both ways, here, by nobody who takes part.
+
+    ``backend`` is asked for what executes it as it must be, when two claims are known to differ.
+    """
 
     def explain(step: int, node: int) -> str:
         structure = bundle.program.nodes[node]
@@ -25,13 +27,14 @@ def explainer(bundle: Bundle, liar: Part | None) -> Callable[[int, int], str]:
         words += f" -> {', '.join(map(str, structure.outputs))}"
         if liar is None or liar.lie.fault is Fault.SKIP_STEPS:
             return words
-        return f"{words}{_difference(structure, *(_values(bundle, p, step, node) for p in (None, liar)))}"
+        both = (_values(bundle, part, step, node, backend()) for part in (None, liar))
+        return f"{words}{_difference(structure, *both)}"
 
     return explain
 
 
-def _values(bundle: Bundle, liar: Part | None, step: int, node: int) -> NodeValues:
-    backend, capture = repops.backend("cpu"), Capture(node)
+def _values(bundle: Bundle, liar: Part | None, step: int, node: int, backend: Backend) -> NodeValues:
+    capture = Capture(node)
     hook: NodeHook = capture
     if liar is not None:
         lie = liar.lie
@@ -53,7 +56,7 @@ def _difference(structure: Structure, honest: NodeValues, lie: NodeValues) -> st
         for number, (right, wrong) in enumerate(zip(rights, wrongs, strict=True)):
             if right.shape != wrong.shape or right.tobytes() != wrong.tobytes():
                 return f"; {what} {number} differs first at {_element(right, wrong)}"
-    return f"; the values are the same, but it is said to be another operator than {structure.name}"
+    return f"; the values are the same, but a record names another operator than {structure.name}, or another log"
 
 
 def _element(right: Array, wrong: Array) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 from referee_py.errors import AssayError
 from referee_py.execute import Run
 from referee_py.program import Terms
+from referee_py.rounding.mode import is_rounded
 
 from ..bundle import Bundle
 from ..chain import ChainClient
@@ -29,11 +30,14 @@ from .operator import explainer
 from .reckoning import Dispute, disputes, reckon, table, verdicts, wealth
 from .stage import Stage
 from .story import Story
+from .truth import Truth
 
 RECIPE = "digits-mlp"
 STRIDES = (100, 10, 1)
 VERIFIERS = ("verifier 1", "verifier 2")
 STAKE, REWARD = ETHER, 2 * ETHER
+EVALUATORS = {"trainer": "torch", "challenger": "halves"}
+"""Other hardware for each role, in rounded-f64."""
 SHARED = 6
 """How much longer a run may take while all parties compute at once."""
 POLL_S = 0.5
@@ -62,12 +66,16 @@ def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
     def say(line: str) -> None:
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
-    terms, backend = bundle.terms, repops.backend("cpu")
-    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
-    honest_root = run.commit_run().claim().root
-    periods = Periods.of(_effort(run), terms)
+    terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
+    periods = Periods.of(_effort(truth.trial()), terms)
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
-    say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
+    if truth.rounded:
+        say(
+            f"the program: {bundle.name}, {program}; what is right depends on the trainer's rounding logs, too"
+        )
+    else:
+        honest_root = truth.root(repops.backend("cpu"))
+        say(f"the program: {bundle.name}, {program}; honest training gives {honest_root.hex()[:16]}…")
     if lie.node is not None:
         node = (
             f"{bundle.program.nodes[lie.node].name} (operator {lie.node}: {bundle.labels['nodes'][lie.node]})"
@@ -84,13 +92,17 @@ def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
         job_id = _post(stage, client, bundle, parts, server, periods)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
-            stage.start_part(part)
+            stage.start_part(part, evaluator=EVALUATORS[part.role])
         for name in VERIFIERS:
             stage.start_verifier(name)
         liar = next((part for part in parts if not part.honest), None)
         by_address = {address: name for name, address in stage.accounts.items()}
-        story = Story(client, job_id, by_address, say, explainer(bundle, liar), terms.strides)
+        explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
+        story = Story(client, job_id, by_address, say, explain, terms.strides)
         _watch(stage, client, job_id, story, parts, periods.limit)
+        if truth.rounded:
+            honest_root = truth.root(truth.backend(client, job_id))
+            say(f"given the trainer's logs, honest training gives {honest_root.hex()[:16]}…")
         accounts = reckon(client, stage.accounts, before, first)
         out.print(table(accounts))
         checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts)
@@ -119,7 +131,7 @@ def _fetched(stage: Stage, name: str) -> int:
 
 
 def digits(folder: Path, steps: int) -> Bundle:
-    """The program of the demonstration; captured in a process of its own, which alone needs torch, and only once."""
+    """The program of the demonstration; captured in a process of its own, and only once."""
     if not (folder / "job.json").exists():
         with out.status("capturing the training step from PyTorch"):
             command = [sys.executable, "-m", "trainer_node.cli", "program", "build", RECIPE, str(folder)]
@@ -135,16 +147,27 @@ class Periods:
     """Seconds that a job gives its parties, who share this machine, and the most that all of it may take."""
 
     train: int
+    challenge: int
     clock: int
     verdict: int
     limit: float
 
     @classmethod
     def of(cls, effort: Effort, terms: Terms) -> Periods:
-        """For what the steps take where nothing else runs, with the margin that trainers want."""
+        """For what the steps take where nothing else runs, with the margin that trainers want.
+
+        Whoever follows rounding logs can begin only when they are revealed.
+        """
         train, dispute = (SHARED * MARGIN * s for s in (effort.train_s(terms), effort.dispute_s(terms)))
-        limit = 240 + 2 * (train + dispute)
-        return cls(60 + math.ceil(train), 20 + math.ceil(dispute), 60 + math.ceil(dispute), limit)
+        challenge = 30 + train if is_rounded(terms.mode) else 15
+        limit = 240 + 2 * (train + dispute) + challenge
+        return cls(
+            60 + math.ceil(train),
+            math.ceil(challenge),
+            20 + math.ceil(dispute),
+            60 + math.ceil(dispute),
+            limit,
+        )
 
 
 def _post(
@@ -161,7 +184,7 @@ def _post(
         slots=sum(part.role == "trainer" for part in parts),
         train_period=periods.train,
         reveal_period=30,
-        challenge_period=15,
+        challenge_period=periods.challenge,
         clock=periods.clock,
         verdict_period=periods.verdict,
         verifiers=tuple(stage.accounts[name] for name in VERIFIERS),

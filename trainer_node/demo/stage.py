@@ -127,13 +127,13 @@ class Stage:
 
     # ------------------------------------------------------------------ the parties
 
-    def start_part(self, part: Part) -> None:
+    def start_part(self, part: Part, **settings: object) -> None:
         """Start a trainer or a challenger."""
         options = ["--mode", "challenge"] if part.role == "challenger" else []
         if not part.honest:
             options += ["--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
             options += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
-        self.start(part.name, [part.role, "run", *options])
+        self.start(part.name, [part.role, "run", *options], **settings)
 
     def start_verifier(self, name: str) -> None:
         """Start a verifier."""

@@ -1,0 +1,91 @@
+"""Jobs of the mode rounded-f64: other hardware agrees, whoever lies about values or logs loses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from referee_py.commit import Tag
+from referee_py.execute import Run
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import JobPhase
+from trainer_node.faults import EXPECTED, Fault
+from trainer_node.rounded.variations import evaluator_of
+from trainer_node.store import Store
+
+from .arena import REWARD, STAKE, Arena, Outcome
+
+ROUNDING = Rounding(32)
+LIES = list(EXPECTED)
+
+
+@pytest.fixture(scope="session")
+def rounded(bundle: Bundle) -> Bundle:
+    return bundle.with_mode(ROUNDING.mode)
+
+
+def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryBook:
+    """What the trainer has committed to, from its own store."""
+    terms, book = bundle.terms, MemoryBook()
+    roots = store.get_tree(Tag.LOG_RUN_TREE, outcome.job.logs, terms.steps).leaves
+    for step, root in enumerate(roots, 1):
+        book.put(step, store.get_log(root, terms.node_count))
+    return book
+
+
+def truth(outcome: Outcome, bundle: Bundle, store: Store) -> bytes:
+    """The right run root, given the trainer's logs: computed here, with a library that nobody else uses."""
+    backend = Rounded(Rounding.of(bundle.terms.mode), logs_of(outcome, bundle, store), evaluator_of("numpy"))
+    terms = bundle.terms
+    run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+    return run.commit_run().root
+
+
+def expect_justice(arena: Arena, outcome: Outcome, bundle: Bundle) -> None:
+    """The truth is accepted, no honest party has lost, the liar has lost its stake."""
+    assert outcome.job.phase is JobPhase.ACCEPTED
+    assert outcome.job.accepted_root == truth(outcome, bundle, arena.members[-2].node.store)
+    for member in arena.members:
+        if member.honest:
+            assert outcome.profit[member.name] >= 0, f"{member.name} lost {outcome.profit[member.name]}"
+        else:
+            assert outcome.profit[member.name] == -STAKE, member.name
+
+
+@pytest.mark.parametrize(
+    "rounding",
+    [ROUNDING, Rounding(26, Bounds.PROBABLE, Form.DENSE)],
+    ids=lambda rounding: f"{rounding.mode:#x}",
+)
+def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rounding: Rounding) -> None:
+    job = bundle.with_mode(rounding.mode)
+    with Arena(anvil, tmp_path, job, trainers=[Fault.NONE]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, job)
+        assert outcome.matches == []
+        assert outcome.profit["trainer-0"] == REWARD
+        book = logs_of(outcome, job, arena.members[-2].node.store)
+        written = [book.get(step) for step in range(1, job.terms.steps + 1)]
+        assert any(log is not None and log.nodes for log in written), "the logs are not all empty"
+
+
+@pytest.mark.parametrize("fault", LIES)
+def test_a_lying_trainer_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fault: Fault) -> None:
+    with Arena(anvil, tmp_path, rounded, trainers=[fault]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, rounded)
+        assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] >= REWARD
+
+
+@pytest.mark.parametrize("fault", [Fault.WRONG_LOG, Fault.FORGED_LOG, Fault.SKIP_STEPS])
+def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fault: Fault) -> None:
+    with Arena(anvil, tmp_path, rounded, trainers=[Fault.NONE], challenger=fault) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, rounded)
+        assert outcome.matches == [(EXPECTED[fault], {arena.address("challenger")})]

@@ -1,0 +1,77 @@
+"""What honest execution of the job gives, found here by nobody who takes part.
+
+In mode rounded-f64 that is a matter of the trainer's rounding logs too, so it can be said only once they are revealed.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import repops
+
+from referee_py.errors import Unavailable
+from referee_py.execute import Backend, Run
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import LogBook, TrialBook
+from referee_py.rounding.mode import Rounding, is_rounded
+
+from ..bundle import Bundle
+from ..chain import ChainClient, Job
+from ..devices import evaluator_of
+from ..fetch import Fetcher
+from ..logbook import FollowedBook, step_limit
+from ..store import Store
+
+EVALUATOR = "numpy"
+_MAX_BYTES = 1 << 30
+
+
+class Truth:
+    """Honest execution of a bundle. ``store`` keeps the logs that it fetches."""
+
+    def __init__(self, bundle: Bundle, store: Store) -> None:
+        self._bundle = bundle
+        self._store = store
+        self._book: FollowedBook | None = None
+
+    @property
+    def rounded(self) -> bool:
+        return is_rounded(self._bundle.terms.mode)
+
+    def trial(self) -> Run:
+        """A run whose steps are tried only; of repops-f32 it is the run itself."""
+        return self._run(self._backend(TrialBook()) if self.rounded else repops.backend("cpu"))
+
+    def backend(self, client: ChainClient, job_id: int) -> Backend:
+        """What executes the job's operators as they must be. Raises Unavailable before its logs are revealed."""
+        if not self.rounded:
+            return repops.backend("cpu")
+        job = client.snapshot().job(job_id)
+        if not any(claim.slot for claim in job.claims):
+            raise Unavailable(f"the rounding logs of job {job_id} are not revealed yet")
+        if self._book is None:
+            self._book = self._follow(job)
+        return self._backend(self._book)
+
+    def root(self, backend: Backend) -> bytes:
+        """The run root."""
+        return self._run(backend).commit_run().root
+
+    def _backend(self, book: LogBook) -> Backend:
+        return Rounded(Rounding.of(self._bundle.terms.mode), book, evaluator_of(EVALUATOR))
+
+    def _run(self, backend: Backend) -> Run:
+        terms, bundle = self._bundle.terms, self._bundle
+        return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+
+    def _follow(self, job: Job) -> FollowedBook:
+        return FollowedBook(
+            Fetcher(self._store),
+            [claim.uri for claim in job.claims],
+            job.logs,
+            job.program.steps,
+            job.program.node_count,
+            ThreadPoolExecutor(1, thread_name_prefix="truth"),
+            step_bytes=step_limit(self._bundle.program, _MAX_BYTES),
+            run_bytes=_MAX_BYTES,
+        )
