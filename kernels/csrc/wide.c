@@ -13,8 +13,9 @@
 
 typedef struct {
     const float *x;
+    const int64_t *first; // where each matrix begins
     double *out, *rows, *columns;
-    int64_t m, n;
+    int64_t m, n, stride; // of a row
     enum isa isa;
 } matrices;
 
@@ -67,17 +68,20 @@ static void widen_range(void *context, int64_t begin, int64_t end) {
         memset(columns, 0, (size_t)c->n * sizeof *columns);
         for (int64_t r = 0; r < c->m; r++) {
             const int64_t row = batch * c->m + r;
-            WIDEN[c->isa](c->x + row * c->n, c->n, c->out + row * c->n, c->rows + row, columns);
+            WIDEN[c->isa](c->x + c->first[batch] + r * c->stride, c->n, c->out + row * c->n, c->rows + row,
+                          columns);
         }
         for (int64_t r = 0; r < c->m; r++) c->rows[batch * c->m + r] = sqrt(c->rows[batch * c->m + r]);
         for (int64_t i = 0; i < c->n; i++) columns[i] = sqrt(columns[i]);
     }
 }
 
-// x[batch][m][n] to binary64, and the norms of its rows [batch][m] and columns [batch][n].
-REPOPS_EXPORT void repops_widen(int64_t batch, int64_t m, int64_t n, const float *x, double *out,
-                                double *rows, double *columns, int threads, int isa) {
-    matrices c = {x, out, rows, columns, m, n, (enum isa)isa};
+// Matrices x + first[batch], of m rows `stride` apart, to binary64 [batch][m][n], and the norms of their rows
+// [batch][m] and columns [batch][n].
+REPOPS_EXPORT void repops_widen(int64_t batch, int64_t m, int64_t n, int64_t stride, const int64_t *first,
+                                const float *x, double *out, double *rows, double *columns, int threads,
+                                int isa) {
+    matrices c = {x, first, out, rows, columns, m, n, stride, (enum isa)isa};
     parallel(threads, batch, max_i64(1, THREAD_WORK / 4 / max_i64(1, m * n)), widen_range, &c);
 }
 

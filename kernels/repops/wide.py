@@ -21,7 +21,7 @@ F64 = npt.NDArray[np.float64]
 
 for _function in (LIBRARY.repops_widen, LIBRARY.repops_wide_sum):
     _function.restype = None
-LIBRARY.repops_widen.argtypes = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 4, ctypes.c_int, ctypes.c_int]
+LIBRARY.repops_widen.argtypes = [*[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 5, ctypes.c_int, ctypes.c_int]
 LIBRARY.repops_wide_sum.argtypes = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_int]
 
 
@@ -34,14 +34,21 @@ class Wide(NamedTuple):
 
 
 def widen(x: F32) -> Wide:
-    """A contiguous f32 array [..., M, N] in f64. Squares are exact; each norm is off by N (or M) roundings at most."""
-    if x.ndim < 2 or x.dtype != np.float32 or not x.flags.c_contiguous:
-        raise ShapeError("widen: x is not a contiguous float32 array of rank 2 or more", shape=x.shape)
+    """An f32 array [..., M, N] in f64. Squares are exact; each norm is off by N (or M) roundings at most.
+
+    Rows are contiguous, but matrices and their rows may lie anywhere. Raises ShapeError otherwise.
+    """
+    if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1):
+        raise ShapeError("widen: x is no float32 array of rank 2 or more with contiguous rows", shape=x.shape)
     *batch, m, n = x.shape
     wide = Wide(np.empty(x.shape), np.empty((*batch, m)), np.empty((*batch, n)))
-    outer = int(np.prod(batch, dtype=np.int64))
+    first = np.zeros(batch, np.int64)
+    for axis, size in enumerate(batch):
+        ones = (1,) * (len(batch) - axis - 1)
+        first = first + (np.arange(size) * (x.strides[axis] // 4)).reshape(-1, *ones)
     LIBRARY.repops_widen(
-        *(outer, m, n, address_of(x), *map(address_of, wide)), cpu.get_num_threads(), cpu.get_isa()
+        *(first.size, m, n, x.strides[-2] // 4, first.ctypes.data, address_of(x), *map(address_of, wide)),
+        *(cpu.get_num_threads(), cpu.get_isa()),
     )
     return wide
 

@@ -22,7 +22,7 @@ from .evaluate import Evaluation, Kind, kind
 from .follow import follow, write
 from .forms import FORMAT
 from .mode import Bounds, Rounding
-from .primitives import MAX_BITS
+from .primitives import F64, MAX_BITS
 from .step_log import NodeLog, StepLog
 
 Attrs = Mapping[str, Any]
@@ -38,6 +38,10 @@ class Evaluator(Protocol):
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        ...
+
+    def matmul(self, a: F64, b: F64) -> F64:
+        """[..., M, K] times [..., K, N], of any strides."""
         ...
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:

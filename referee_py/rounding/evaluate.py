@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from repops.opset import Dtype
+from repops.tensors import Array
 
 from ..errors import InvalidInput
 from . import taps
@@ -82,10 +83,16 @@ class Radius:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """x, float64 of the output's shape, and a radius that is at least the canonical one everywhere."""
+    """x, float64 of the output's shape, and a radius that is at least the canonical one everywhere.
+
+    With `rows`, ascending, it is about these rows of the output only; all others are those of `rest`, float32, which
+    are rounded and have no radius.
+    """
 
     x: F64
     radius: Radius
+    rows: taps.I64 | None = None
+    rest: Array | None = None
 
 
 @np.errstate(all="ignore")  # operands that are not finite, or results outside of binary64, are results

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from repops.rounding import Rounded as Found
-from repops.rounding import round_to_grid
+from repops.rounding import round_all, round_to_grid
 
 from ..commit.tensor import Array
 from . import forms
 from .entries import WRITTEN, Entries, Log
 from .evaluate import Evaluation
 from .mode import Rounding
-from .primitives import DOWN, F64, NOT_LOGGED, UP, Bool, largest, quantum, rnd
+from .primitives import DOWN, F64, MAX_BITS, NOT_LOGGED, UP, Bool, largest, quantum, rnd
 from .settle import settle
 from .taps import I64
 
@@ -42,8 +42,10 @@ def write(evaluation: Evaluation, rounding: Rounding) -> tuple[Array, bytes | No
     found = search(evaluation, rounding.bits, BAND)
     values, x = found.values.reshape(-1), evaluation.x.reshape(-1)
     up = values[found.narrow] > x[found.narrow]
-    log = Log(x.size, found.narrow, up, found.wide, values[found.wide].astype(np.float64))
-    return found.values, forms.pack(log, rounding.form)
+    places = _Places(evaluation, rounding.bits)
+    narrow, wide = places.of(found.narrow), places.of(found.wide)
+    log = Log(places.elements, narrow, up, wide, values[found.wide].astype(np.float64))
+    return places.whole(found.values), forms.pack(log, rounding.form)
 
 
 def follow(
@@ -56,12 +58,13 @@ def follow(
 ) -> Followed:
     """The truth of a node under its log, which may be anybody's bytes, or none."""
     found, bits = search(evaluation, rounding.bits, _SLACK), rounding.bits
-    log = forms.read(canonical, evaluation.x.size, rounding.form)
-    in_band = np.union1d(found.narrow, found.wide)
-    positions = np.union1d(in_band, np.union1d(log.narrow, log.wide))
+    places = _Places(evaluation, bits)
+    log = forms.read(canonical, places.elements, rounding.form)
+    in_band, logged = np.union1d(found.narrow, found.wide), np.union1d(log.narrow, log.wide)
+    positions = np.union1d(in_band, places.here(logged))
     if not positions.size:
-        return Followed(found.values, 0, None)
-    entries, x = log.at(positions), evaluation.x.reshape(-1)[positions]
+        return Followed(places.whole(found.values), 0, None)
+    entries, x = log.at(places.of(positions)), evaluation.x.reshape(-1)[positions]
     values = found.values.reshape(-1)
     own = values[positions].astype(np.float64)
     radius = radius_at(evaluation, positions) * _SLACK
@@ -76,11 +79,56 @@ def follow(
     decided, open_ = own.copy(), np.flatnonzero(~certain)
     if open_.size:
         chosen = Entries(entries.kinds[open_], entries.values[open_])
-        decided[open_] = settle(name, inputs, attrs, positions[open_], chosen, rounding)
+        decided[open_] = settle(name, inputs, attrs, places.of(positions[open_]), chosen, rounding)
     values[positions] = decided.astype(np.float32)
     ignored = np.flatnonzero((entries.kinds != NOT_LOGGED) & ~(said == decided) & ~coarse)
-    forged = int(positions[ignored[0]]) if ignored.size else None
-    return Followed(found.values, int((decided != own).sum()), forged)
+    forged = int(places.of(positions[ignored[:1]])[0]) if ignored.size else None
+    return Followed(places.whole(found.values), int((decided != own).sum()), forged)
+
+
+class _Places:
+    """Where the elements of an evaluation are in the output.
+
+    NOTE: entries anywhere else say nothing: a term alone is exact.
+    """
+
+    def __init__(self, evaluation: Evaluation, bits: int) -> None:
+        self._rows, self._rest, self._bits = evaluation.rows, evaluation.rest, bits
+        self.elements = evaluation.x.size if self._rest is None else self._rest.size
+        self._width = math.prod(evaluation.x.shape[1:])
+
+    def of(self, positions: I64) -> I64:
+        """In the output."""
+        if self._rows is None:
+            return positions
+        row, place = np.divmod(positions, max(self._width, 1))
+        return self._rows[row] * self._width + place
+
+    def here(self, positions: I64) -> I64:
+        """In the evaluation, those that it is about."""
+        if self._rows is None:
+            return positions
+        row, place = np.divmod(positions, max(self._width, 1))
+        at = np.searchsorted(self._rows, row)
+        known = (
+            np.flatnonzero(self._rows[np.minimum(at, self._rows.size - 1)] == row)
+            if self._rows.size
+            else row[:0]
+        )
+        return at[known] * self._width + place[known]
+
+    def whole(self, values: Array) -> Array:
+        """The output."""
+        if self._rest is None:
+            return values
+        found = (
+            round_all(self._rest.astype(np.float64), self._bits)
+            if self._bits < MAX_BITS
+            else self._rest.copy()
+        )
+        found += np.float32(0)  # no -0
+        found[self._rows] = values
+        return found
 
 
 def search(evaluation: Evaluation, bits: int, widen: float) -> Found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,13 +65,17 @@ class TorchEvaluator:
 
     # ------------------------------------------------------------------------------------------------ products
 
-    def matmul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """[..., M, K] times [..., K, N]."""
+    def matmul(self, a: F64, b: F64) -> F64:
+        """[..., M, K] times [..., K, N], of any strides."""
+        return self.multiply(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+
+    def multiply(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """The same of tensors."""
         return a @ b
 
     def _product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
         left, right = widen(a), widen(b)
-        x = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values))
+        x = self.matmul(left.values, right.values)
         rows = factor(a.shape[-1], bounds) * left.rows
         return _evaluation(x, rows[..., :, None], right.columns[..., None, :])
 
@@ -100,12 +105,12 @@ class TorchEvaluator:
         left = _widened(weights)
         if places >= SMALL_PLANE:
             right = _widened(columns)
-            x = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values))
+            x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
             norms = right.columns[:, :, None, :]
         else:
             # NOTE: small planes side by side, or each product would be too small for the library.
             right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
-            x = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values))
+            x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
             x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
             norms = right.columns.reshape(groups, 1, images, places).transpose(2, 0, 1, 3)
         rows = factor(taps, bounds) * left.rows
@@ -122,7 +127,7 @@ class TorchEvaluator:
         gradient = torch.from_numpy(dy).reshape(images, groups, filters // groups, places)
         left = _widened(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
         right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
-        product = self.matmul(torch.from_numpy(left.values), torch.from_numpy(right.values).transpose(1, 2))
+        product = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values).transpose(1, 2))
         shape = filters, x.shape[1] // groups, *kernel
         rows = (factor(images * places, bounds) * left.rows).reshape(filters, 1, 1, 1)
         norms = np.repeat(right.rows, 1 if groups == 1 else filters // groups, axis=0)
@@ -138,13 +143,16 @@ class TorchEvaluator:
         return _evaluation(total.reshape(kept), factor(terms, bounds), magnitude.reshape(kept))
 
     def _scatter_add(self, base: Array, idx: Array, src: Array, bounds: Bounds) -> Evaluation:
-        rows, flat = base.shape[0], torch.from_numpy(idx.reshape(-1))
-        met = (flat >= 0) & (flat < rows)
-        found = torch.from_numpy(src).double().reshape(flat.numel(), *base.shape[1:])[met]
-        start, where = torch.from_numpy(base).double(), flat[met]
+        """Only the rows that something is added to; the others are the base's."""
+        flat = idx.reshape(-1)
+        met = np.flatnonzero((flat >= 0) & (flat < base.shape[0]))
+        rows, place = np.unique(flat[met], return_inverse=True)
+        found = torch.from_numpy(src).reshape(flat.size, *base.shape[1:])[torch.from_numpy(met)].double()
+        start, where = torch.from_numpy(base[rows]).double(), torch.from_numpy(place)
         total, magnitude = start.index_add(0, where, found), start.abs().index_add_(0, where, found.abs())
-        terms = 1 + np.bincount(where.numpy(), minlength=rows).reshape(rows, *[1] * (base.ndim - 1))
-        return _evaluation(total, factor(terms, bounds), magnitude.numpy())
+        terms = 1 + np.bincount(place, minlength=rows.size).reshape(-1, *[1] * (base.ndim - 1))
+        evaluation = _evaluation(total, factor(terms, bounds), magnitude.numpy())
+        return replace(evaluation, rows=rows, rest=base)
 
     # ------------------------------------------------------------------------------------------------ functions
 

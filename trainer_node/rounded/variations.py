@@ -23,6 +23,7 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.rounding.evaluate import Evaluation, evaluate
 from referee_py.rounding.mode import Bounds
+from referee_py.rounding.primitives import F64
 
 from .evaluator import Attrs, Evaluator, TorchEvaluator
 
@@ -38,7 +39,7 @@ class Split(TorchEvaluator):
         self.name = name
         self._parts = parts
 
-    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
         if not a.shape[-1]:
             return a @ b
         total, *others = (a[..., p] @ b[..., p, :] for p in self._parts(a.shape[-1]))
@@ -86,6 +87,10 @@ class NumpyEvaluator:
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         return evaluate(name, inputs, attrs, bounds)
+
+    def matmul(self, a: F64, b: F64) -> F64:
+        found: F64 = a @ b
+        return found
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
         wide = [v.astype(np.float64) for v in inputs]
