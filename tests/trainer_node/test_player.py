@@ -54,7 +54,7 @@ class Table:
         self.lie = Tree(Tag.RUN_TREE, [leaves[0], b"\1" * 32, b"\2" * 32])
         terms = MatchTerms(TERMS, 100, 100, 1, (ME,), (ME, LIAR), match_id=1, chain_id=1, referee=ME)
         state = opened(terms, (claim.root, self.lie.root), POSTED)
-        self.match = MatchInfo(1, 1, ME, state, terms, POSTED + 100)
+        self.match = MatchInfo(1, 1, ME, state, terms)
         self.log = ChainLog()
         self.sent = Sent()
         contracts: Any = SimpleNamespace(moves=lambda _match, moves: list(moves))
