@@ -11,15 +11,20 @@ from pathlib import Path
 import repops
 
 from referee_py.execute import Run
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook, run_log_tree
+from referee_py.rounding.mode import Rounding
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
 from trainer_node.chain import ChainClient, Job, JobPhase
 from trainer_node.demo.stage import Stage
 from trainer_node.posting import ETHER, Offer, post_job
+from trainer_node.rounded.variations import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
 STEPS = 4000
+ROUNDED_STEPS = 800
 DEADLINE_S = 200.0
 
 
@@ -35,14 +40,16 @@ def progress(stage: Stage, name: str) -> int:
     return max((e["step"] for e in stage.events(name) if e["event"] == "train.progress"), default=0)
 
 
-def post(stage: Stage, client: ChainClient, bundle: Bundle, uri: str, slots: int) -> int:
+def post(
+    stage: Stage, client: ChainClient, bundle: Bundle, uri: str, slots: int, challenge_period: int = 5
+) -> int:
     offer = Offer(
         reward=ETHER,
         stake=ETHER,
         slots=slots,
         train_period=600,
         reveal_period=600,
-        challenge_period=5,
+        challenge_period=challenge_period,
         clock=60,
         verdict_period=60,
         verifiers=(stage.accounts["verifier"],),
@@ -113,3 +120,33 @@ def test_a_trainer_killed_in_a_dispute_comes_back_and_wins(tmp_path: Path) -> No
         assert job().accepted_root == job().groups[honest.group].root
         (opened,) = [event for event in stage.events("honest") if event["event"] == "node.open"]
         assert opened["artifacts"] == served_at[honest.owner], "it must serve where its claim says"
+
+
+def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -> None:
+    """Its roots are those of a run that nobody stopped, and a challenger with another library comes to them too."""
+    rounding = Rounding(32)
+    bundle = build(load_recipe("digits-mlp", steps=ROUNDED_STEPS)).with_mode(rounding.mode)
+    terms, names = bundle.terms, ["trainer", "auditor", "verifier"]
+    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
+        client = stage.deploy()
+        stage.register_verifier(client, "verifier")
+        job_id = post(stage, client, bundle, server.uri, slots=1, challenge_period=120)
+        stage.start("trainer", ["trainer", "run"], threads=1)
+        stage.start("auditor", ["challenger", "run", "--mode", "challenge"], threads=1, evaluator="halves")
+        wait_for(lambda: progress(stage, "trainer") > terms.strides[0])
+        os.kill(stage.pid("trainer"), signal.SIGKILL)
+        assert progress(stage, "trainer") < ROUNDED_STEPS, "it was killed too late to show anything"
+        stage.start("trainer", ["trainer", "run"], threads=1)
+
+        def job() -> Job:
+            return client.snapshot().job(job_id)
+
+        wait_for(lambda: any(event["event"] == "claim.valid" for event in stage.events("auditor")))
+        (start,) = [event for event in stage.events("trainer") if event["event"] == "train.start"]
+        assert 0 < start["after"] < ROUNDED_STEPS, "it must go on from a checkpoint"
+        book = MemoryBook()
+        backend = Rounded(rounding, book, evaluator_of("torch"))
+        run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
+        assert job().groups[0].root == run.commit_run().root
+        assert job().logs == run_log_tree(book.roots(terms.node_count)).root
+        assert len(job().claims) == 1, "nobody disputes it"

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
+from referee_py.rounding import forms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
+from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.faults import EXPECTED, Fault
+from trainer_node.logbook import WrittenBook
 from trainer_node.rounded.variations import evaluator_of
 from trainer_node.store import Store
 
@@ -89,3 +93,44 @@ def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle,
         outcome = arena.play()
         expect_justice(arena, outcome, rounded)
         assert outcome.matches == [(EXPECTED[fault], {arena.address("challenger")})]
+
+
+def flipped(book: MemoryBook, step: int) -> StepLog:
+    """The log of a step with one direction turned round: that of the first element that was near a midpoint."""
+    log = book.get(step)
+    assert log is not None
+    for node, known in log.nodes.items():
+        said = forms.read(known.canonical, known.elements, ROUNDING.form)
+        if said.narrow.size:
+            up = said.up.copy()
+            up[0] ^= True
+            canonical = forms.pack(replace(said, up=up), ROUNDING.form)
+            assert canonical is not None
+            return StepLog({**log.nodes, node: NodeLog(known.form, known.elements, canonical)})
+    pytest.fail(f"step {step} has no narrow entry")
+
+
+def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, rounded: Bundle) -> None:
+    """The trainer goes by an entry that its own library would not have written; everybody comes to the same values."""
+    terms, usual = rounded.terms, MemoryBook()
+    run = run_of(rounded, usual, "torch")
+    root = run.commit_run().root
+    with Arena(anvil, tmp_path, rounded, trainers=[Fault.NONE]) as arena:
+        node = arena.members[-2].node
+        key = int.from_bytes(terms.hash(), "big")
+        book = WrittenBook(node.database, key, node.store, terms.node_count, terms.steps)
+        for step in range(1, 5):
+            log = usual.get(step)
+            assert log is not None
+            book.put(step, log)
+        book.put(5, flipped(usual, 5))
+        outcome = arena.play()
+        expect_justice(arena, outcome, rounded)
+        assert outcome.matches == []
+        assert outcome.job.accepted_root != root, "one rounding in step 5 has changed what came of it"
+
+
+def run_of(bundle: Bundle, book: MemoryBook, evaluator: str) -> Run:
+    terms = bundle.terms
+    backend = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
+    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
