@@ -24,9 +24,7 @@ from .primitives import F64
 U = 2.0**-53  # unit roundoff of binary64
 MAX_TERMS = 1 << 31  # n u stays below 2^-22, where the expansions below hold with room
 ELEMENTARY_ULPS = 4  # of exp, log, log1p, erf, tanh, sin, cos, pow, rsqrt in any permitted library
-CONFIDENCE = (
-    6  # probable radii are this many times sqrt(n) u: exceeded with probability 2 n exp(-18) at the worst
-)
+CONFIDENCE = 6  # probable radii are this many times sqrt(n) u: exceeded with probability 2 n exp(-18) or less
 FLUSHED = 2.0**-1022  # what a library may lose that flushes subnormal results
 _UP = 1 + 2.0**-50  # covers eight roundings to nearest
 
@@ -37,13 +35,13 @@ def gamma(terms: int, bounds: Bounds) -> tuple[int, int]:
     """(numerator, denominator) of the canonical radius of a sum of n terms, in units of the sum of their magnitudes.
 
     Proven: Higham's gamma_{n-1} = (n - 1) u / (1 - (n - 1) u), for every order. Probable: 6 ceil(sqrt(n)) u (Higham
-    and Mary, 2019, theorem 2.4). Raises InvalidInput beyond 2^31 terms.
+    and Mary, 2019, theorem 2.4). Where nothing is added, both are 0. Raises InvalidInput beyond 2^31 terms.
     """
     _check(terms)
-    if bounds == Bounds.PROVEN:
-        additions = max(terms - 1, 0)
+    additions = max(terms - 1, 0)
+    if bounds == Bounds.PROVEN or not additions:
         return additions, (1 << 53) - additions
-    return CONFIDENCE * (math.isqrt(terms - 1) + 1 if terms else 0), 1 << 53
+    return CONFIDENCE * (math.isqrt(additions) + 1), 1 << 53
 
 
 def factor(terms: Count, bounds: Bounds) -> F64:
@@ -60,9 +58,8 @@ def factor(terms: Count, bounds: Bounds) -> F64:
     if bounds == Bounds.PROVEN:
         proven: F64 = np.maximum(n - 1, 0) * U * computed
         return proven
-    probable: F64 = (
-        CONFIDENCE * np.ceil(np.sqrt(n)) * U * computed
-    )  # the root of n < 2^32 is rounded to no less
+    # NOTE: the root of an integer below 2^32 that is no square is further from all integers than it is rounded.
+    probable: F64 = np.where(n > 1, CONFIDENCE * np.ceil(np.sqrt(n)) * U * computed, 0.0)
     return probable
 
 

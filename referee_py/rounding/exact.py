@@ -94,15 +94,20 @@ def truth_of_element(
     rounding: Rounding,
 ) -> float:
     """The one right value of an element whose entry has this kind, and this value if it is wide."""
+    ball = ball_of_element(name, inputs, attrs, index, rounding)
+    return ball if isinstance(ball, float) else follow_entry(*ball, kind, value, rounding.bits)
+
+
+def ball_of_element(
+    name: str, inputs: Sequence[Any], attrs: Attrs, index: Index, rounding: Rounding
+) -> tuple[Fraction, Fraction] | float:
+    """(exact value, canonical radius); or the value where no entry counts, as nothing is free."""
     if name in ELEMENTARY:
-        return _elementary(
-            name, [float(v[index]) for v in np.broadcast_arrays(*inputs)], kind, value, rounding
-        )
+        return _elementary(name, [float(v[index]) for v in np.broadcast_arrays(*inputs)], rounding.bits)
     terms = terms_of(name, inputs, attrs, index)
     if not all(math.isfinite(v) for term in terms for v in term):
-        return sum(a * b for a, b in terms)  # the same infinity, or NaN, in every order
-    exact = exact_value(terms)
-    return follow_entry(exact, radius(terms, rounding.bounds), kind, value, rounding.bits)
+        return sum((a * b for a, b in terms), 0.0)  # the same infinity, or NaN, in every order
+    return exact_value(terms), radius(terms, rounding.bounds)
 
 
 def follow_entry(exact: Fraction, canonical_radius: Fraction, kind: int, value: float, b: int) -> float:
@@ -204,14 +209,14 @@ def _quantum(x: Fraction, b: int) -> Fraction:
     return Fraction(2) ** (max(e, -126) - (b - 9))
 
 
-def _elementary(name: str, arguments: list[float], kind: int, value: float, rounding: Rounding) -> float:
-    """As `follow_entry`, for an exact value that is known between two neighbours of 2,400 bits.
+def _elementary(name: str, arguments: list[float], b: int) -> tuple[Fraction, Fraction] | float:
+    """The exact value as the middle of two neighbours of 2,400 bits.
 
     At b = 32, where docs/opset.md has a table, or the value is far beyond any grid, it is what repops-f32 gives.
     """
     operands = [np.array(v, dtype=np.float32) for v in arguments]
     tabled = float(reference.execute(name, operands, {})[0])
-    if rounding.bits == MAX_BITS:
+    if b == MAX_BITS:
         return tabled
     tabled += 0.0
     if math.isnan(tabled) or not all(map(math.isfinite, arguments)):
@@ -221,4 +226,4 @@ def _elementary(name: str, arguments: list[float], kind: int, value: float, roun
         return tabled
     low, high, exponent = around
     exact = Fraction(low + high, 2) * Fraction(2) ** exponent
-    return follow_entry(exact, abs(exact) / 2**50 + Fraction(1, 2**1022), kind, value, rounding.bits)
+    return exact, abs(exact) / 2**50 + Fraction(1, 2**1022)

@@ -86,7 +86,8 @@ def _sum(x: Any, attrs: Attrs, positions: I64) -> Terms:
 
 
 def _product(a: Any, b: Any, positions: I64) -> Terms:
-    left, right = a.reshape(-1, *a.shape[-2:]), b.reshape(-1, *b.shape[-2:])
+    batches = math.prod(a.shape[:-2])
+    left, right = a.reshape(batches, *a.shape[-2:]), b.reshape(batches, *b.shape[-2:])
     batch, row, column = _digits(positions, (left.shape[0], left.shape[1], right.shape[2]))
 
     def take(chosen: I64, start: int, stop: int) -> F64:

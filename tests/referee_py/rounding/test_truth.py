@@ -1,0 +1,207 @@
+"""With a log every element has one right value: whoever computes it, in whatever order, whatever the log says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from referee_py.rounding import Bounds, Form, Log, Rounding, forms, rnd, truth
+from referee_py.rounding.evaluate import has_log
+from referee_py.rounding.follow import follow, write
+
+from .operators import (
+    Case,
+    Definition,
+    ambiguous,
+    cancelling,
+    convolutions,
+    elementary,
+    empty_and_single,
+    evaluations,
+    of_terms,
+    same_bits,
+    special,
+)
+
+QUICK = (Rounding(26), Rounding(29, Bounds.PROBABLE, Form.DENSE), Rounding(32, Bounds.PROBABLE), Rounding(32))
+ALL = [Rounding(*p) for p in itertools.product((26, 29, 32), Bounds, Form)]
+MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r.mode:#x}") for r in ALL]
+
+
+def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
+    def draw(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 20, shape)).astype(np.float32)
+
+    yield from of_terms(ambiguous(rng, 24, 14, b))
+    yield from of_terms(cancelling(rng, 8, 12))
+    yield from of_terms(special(rng, 8, 6))
+    yield from convolutions(draw)
+    yield from convolutions(lambda *shape: special(rng, 1, int(np.prod(shape))).reshape(shape))
+    yield from empty_and_single(draw)
+    if b < 32:
+        yield from elementary(rng, 12)
+
+
+@pytest.mark.parametrize("rounding", MODES)
+def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) -> None:
+    """Trainer and auditors add in different orders; the log makes them one, and the definition says the same."""
+    rng = np.random.default_rng(rounding.mode)
+    corrections = alone = 0
+    for case in cases(rng, rounding.bits):
+        several = list(evaluations(case, rounding.bounds, rng))
+        definition = Definition(case, several[0].x.shape, rounding)
+        for trainer in several[:1] + several[-1:]:
+            values, log = write(trainer, rounding)
+            entries = forms.read(log, values.size, rounding.form)
+            assert same_bits(values, definition.under(entries)), case
+            for auditor in several:
+                found = follow(case.name, case.inputs, case.attrs, auditor, log, rounding)
+                assert same_bits(found.values, values), case
+                assert found.forged is None, case
+                corrections += found.corrections
+            (judged,) = truth(case.name, case.inputs, case.attrs, log, rounding)
+            assert same_bits(judged, values), case
+            alone += not same_bits(write(several[1], rounding)[0], values)
+    assert corrections > 100, "evaluations must have differed, and the log must have mattered"
+    assert alone > 5
+
+
+def forgeries(
+    rng: np.random.Generator, honest: Log, x: np.ndarray, b: int, form: Form
+) -> Iterator[bytes | None]:
+    """Logs that no honest trainer has written, most of them at elements where they could count."""
+    none = np.zeros(0, dtype=np.int64)
+    size, flat = honest.elements, x.reshape(-1)
+    yield None
+    yield forms.pack(Log(size, honest.narrow, ~honest.up, honest.wide, honest.values), form)
+    everywhere = np.arange(size)
+    for up in (True, False):
+        yield forms.pack(Log(size, everywhere, np.full(size, up), none, np.zeros(0)), form)
+    with np.errstate(invalid="ignore", over="ignore"):
+        own = rnd(flat, b)
+        neighbours = own * (1 + rng.integers(-2, 3, size) * 2.0 ** (9 - b))
+        for written in (own, -own, rnd(neighbours, b), neighbours + 2.0**-149, flat.astype(np.float32)):
+            yield forms.pack(
+                Log(size, none, np.zeros(0, dtype=np.bool_), everywhere, written.astype(np.float64)), form
+            )
+    odd = rng.choice(np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1e-45, 3.4028235e38]), size)
+    mixed = rng.random(size) < 0.5
+    narrow, wide = np.flatnonzero(mixed), np.flatnonzero(~mixed)
+    yield forms.pack(Log(size, narrow, rng.random(narrow.size) < 0.5, wide, odd[wide]), form)
+    shifted = np.unique(np.minimum(honest.narrow + 1, size - 1))
+    yield forms.pack(Log(size, shifted, rng.random(shifted.size) < 0.5, none, np.zeros(0)), form)
+    packed = forms.pack(honest, form) or b"\0"
+    yield packed[:-1]
+    yield packed + b"\0"
+    yield forms.pack(Log(size + 1, np.array([size]), np.array([True]), none, np.zeros(0)), form)
+    yield rng.bytes(int(rng.integers(1, 40)))
+    changed = bytearray(packed)
+    changed[int(rng.integers(len(changed)))] ^= 1 << int(rng.integers(8))
+    yield bytes(changed)
+
+
+@pytest.mark.parametrize("rounding", MODES)
+def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
+    """Whatever the bytes say: every evaluation ends at the truth of each element, and forged entries are found."""
+    rng = np.random.default_rng(1000 + rounding.mode)
+    followed = forged = 0
+    for case in cases(rng, rounding.bits):
+        several = list(evaluations(case, rounding.bounds, rng))
+        honest, log = write(several[0], rounding)
+        definition = Definition(case, honest.shape, rounding)
+        without = definition.under(Log.empty(honest.size))
+        entries = forms.read(log, honest.size, rounding.form)
+        for forgery in forgeries(rng, entries, several[0].x, rounding.bits, rounding.form):
+            read = forms.read(forgery, honest.size, rounding.form)
+            want = definition.under(read)
+            for evaluation in (several[0], several[int(rng.integers(len(several)))]):
+                found = follow(case.name, case.inputs, case.attrs, evaluation, forgery, rounding)
+                assert same_bits(found.values, want), (case, forgery)
+                forged += found.forged is not None
+            followed += not same_bits(want, without)
+    assert followed > 50, "admissible entries must have been among the forgeries, and changed results"
+    assert forged > 200
+
+
+def test_a_forged_log_expect_its_outputs_to_be_wrong() -> None:
+    """What makes forging pointless: outputs that follow an entry outside the band are not the truth of that log."""
+    t = np.array([[1.0, 2.0**-25, 0.0, 0.0]], dtype=np.float32)
+    rounding = Rounding()
+    (alone,) = truth("sum", [t], {"dims": (1,), "keepdim": 0}, None, rounding)
+    for entry in (
+        Log(1, np.array([0]), np.array([False]), np.zeros(0, np.int64), np.zeros(0)),
+        Log(1, np.array([0]), np.array([True]), np.zeros(0, np.int64), np.zeros(0)),
+        Log(1, np.zeros(0, np.int64), np.zeros(0, np.bool_), np.array([0]), np.array([1 + 2.0**-23])),
+    ):
+        (judged,) = truth("sum", [t], {"dims": (1,), "keepdim": 0}, forms.pack(entry, Form.SPARSE), rounding)
+        assert judged[0] == alone[0] == 1.0
+
+
+def test_an_element_on_a_midpoint_goes_either_way_and_no_further() -> None:
+    """1 + 2^-24 exactly, of four terms: three orders of a trainer may have it up or down; two quanta are too far."""
+    t = np.array([[1.0, 2.0**-24, 2.0**-80, -(2.0**-80)]], dtype=np.float32)
+    attrs = {"dims": (1,), "keepdim": 0}
+    up, none = 1 + 2.0**-23, np.zeros(0, dtype=np.int64)
+
+    def judged(log: Log | None) -> float:
+        packed = None if log is None else forms.pack(log, Form.SPARSE)
+        return float(truth("sum", [t], attrs, packed, Rounding())[0][0])
+
+    def wide(value: float) -> Log:
+        return Log(1, none, np.zeros(0, dtype=np.bool_), np.array([0]), np.array([value]))
+
+    assert judged(None) == 1.0, "a tie goes to the even neighbour"
+    assert judged(Log(1, np.array([0]), np.array([True]), none, np.zeros(0))) == up
+    assert judged(Log(1, np.array([0]), np.array([False]), none, np.zeros(0))) == 1.0
+    assert judged(wide(up)) == up
+    for far in (1 + 2.0**-22, 1 - 2.0**-24, -1.0, 0.0, np.inf, np.nan):
+        assert judged(wide(far)) == 1.0
+
+
+def test_operators_without_a_log_ignore_it() -> None:
+    rng = np.random.default_rng(3)
+    x, y = (rng.standard_normal(50).astype(np.float32) for _ in "xy")
+    junk = rng.bytes(20)
+    for b in (26, 32):
+        rounding = Rounding(b)
+        for name, operation in (
+            ("add", np.add),
+            ("sub", np.subtract),
+            ("mul", np.multiply),
+            ("div", np.divide),
+        ):
+            assert not has_log(name, [x, y], {}, b)
+            want = rnd(operation(x.astype(np.float64), y.astype(np.float64)), b)
+            assert same_bits(truth(name, [x, y], {}, junk, rounding)[0], want)
+        assert np.array_equal(truth("neg", [x], {}, junk, rounding)[0], -x), (
+            "moved values are not rounded again"
+        )
+        assert np.array_equal(truth("maximum", [x, y], {}, junk, rounding)[0], np.maximum(x, y))
+        integers = np.arange(6).reshape(2, 3)
+        assert truth("sum", [integers], {"dims": (1,), "keepdim": 0}, junk, rounding)[0].tolist() == [3, 12]
+    assert np.signbit(truth("mul", [np.float32([-0.0]), np.float32([1.0])], {}, None, Rounding(26))[0])
+
+
+def test_single_operations_at_32_bits_are_those_of_binary32() -> None:
+    """Rounding twice, from 53 bits to 24, is innocuous for one operation (Figueroa 1995)."""
+    rng = np.random.default_rng(4)
+    x, y = (rng.integers(0, 2**32, 200_000, dtype=np.uint32).view(np.float32) for _ in "xy")
+    with np.errstate(all="ignore"):
+        for name, operation in (
+            ("add", np.add),
+            ("sub", np.subtract),
+            ("mul", np.multiply),
+            ("div", np.divide),
+        ):
+            assert same_bits(truth(name, [x, y], {}, None, Rounding())[0], operation(x, y)), name
+        assert same_bits(truth("sqrt", [x], {}, None, Rounding())[0], np.sqrt(x))
+
+
+def test_a_cast_of_large_integers_is_rounded_twice_by_definition() -> None:
+    n = np.array([2**60 + 2**36 + 1, 2**60 + 3 * 2**36 - 1, -5, 2**24 + 1])
+    (got,) = truth("cast", [n], {"dtype": 1}, None, Rounding())
+    assert got.tolist() == n.astype(np.float64).astype(np.float32).tolist()
+    assert got[0] != np.float32(2**60 + 2**37), "the crumb above the midpoint is lost in binary64"
