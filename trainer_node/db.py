@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -198,10 +198,11 @@ class Database:
 
     # ------------------------------------------------------------------ rounding logs
 
-    def put_log(self, job: int, step: int, root: bytes) -> None:
-        """Remember what we have written for a step."""
+    def put_logs(self, job: int, roots: Mapping[int, bytes]) -> None:
+        """Remember what we have written for some steps."""
         with self.session() as session:
-            session.merge(WrittenLog(job=job, step=step, root=root))
+            for step, root in roots.items():
+                session.merge(WrittenLog(job=job, step=step, root=root))
 
     def get_log(self, job: int, step: int) -> bytes | None:
         """The root of a step's logs, or None."""

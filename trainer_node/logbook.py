@@ -27,6 +27,9 @@ from .store import Store
 
 WINDOW = 16
 """Steps whose logs are fetched together, while those before them are executed."""
+MAX_WAITING = 256
+MAX_WAITING_BYTES = 64 << 20
+"""Of logs that are written and not kept yet."""
 PATIENCE_S = 30.0
 """How long a step waits for its log."""
 
@@ -43,12 +46,17 @@ class RunBook(LogBook, Protocol):
         """The steps whose logs this party has written and its store has lost."""
         ...
 
+    def keep(self) -> None:
+        """All that was written is on disk when this returns."""
+        ...
+
 
 class WrittenBook:
     """The logs that this node writes. ``key`` names the run in the database.
 
-    INVARIANT: a step's log is on disk before `put` returns, so before any checkpoint after that step is remembered, and
-    it never changes: a step that is executed again follows it.
+    Logs are small and steps may be short, so what was put is kept together, at the latest when it is much. INVARIANT:
+    what was kept never changes: a step that is executed again follows it. Replay keeps all before it remembers a
+    checkpoint; a log that a crash takes away belongs to a step that nobody has built on.
     """
 
     def __init__(self, database: Database, key: int, store: Store, node_count: int, steps: int) -> None:
@@ -57,9 +65,12 @@ class WrittenBook:
         self._store = store
         self._node_count = node_count
         self._steps = steps
+        self._waiting: dict[int, StepLog] = {}
 
     def get(self, step: int) -> StepLog | None:
         """None too for a log that the disk has lost: it is written again, and `put` sees to it that it is the same."""
+        if step in self._waiting:
+            return self._waiting[step]
         root = self._database.get_log(self._key, step)
         if root is None:
             return None
@@ -75,8 +86,17 @@ class WrittenBook:
                 f"the rounding log of step {step} is lost, and writing it again gives {root.hex()}, "
                 f"not {before.hex()}; restore the artifacts, or give the job up"
             )
-        self._store.put_log(log, self._node_count)
-        self._database.put_log(self._key, step, root)
+        self._waiting[step] = log
+        if (
+            len(self._waiting) >= MAX_WAITING
+            or sum(log.size for log in self._waiting.values()) > MAX_WAITING_BYTES
+        ):
+            self.keep()
+
+    def keep(self) -> None:
+        roots = self._store.put_logs(self._waiting.values(), self._node_count)
+        self._database.put_logs(self._key, dict(zip(self._waiting, roots, strict=True)))
+        self._waiting = {}
 
     @property
     def tree(self) -> Tree:
@@ -152,6 +172,9 @@ class FollowedBook:
 
     def missing(self) -> list[int]:
         return []
+
+    def keep(self) -> None:
+        """They are on disk since they came."""
 
     # ------------------------------------------------------------------ inside
 

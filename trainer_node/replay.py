@@ -99,12 +99,14 @@ class Replay:
 
         def after(state: State, trace: StepTrace | None) -> None:
             if trace is not None:
+                self._keep_logs()
                 slots = tuple(self._store.put_tensor(array) for array in state.arrays)
                 self._checkpoints.add(Checkpoint(state.step, trace.root, slots))
                 if state.step == self.terms.steps:
                     self._publish_result(trace)
             on_step(state.step)
             if stop():
+                self._keep_logs()
                 raise Interrupted(f"stopped after step {state.step} of {self.terms.steps}")
 
         done, state = self._resume()
@@ -213,8 +215,13 @@ class Replay:
             return NO_LOG
         for step in self._book.missing():  # NOTE: what the disk has lost is written again
             self._run.advance(self._state(step - 1), step)
+        self._keep_logs()
         self._store.put_tree(self._book.tree)
         return self._book.tree.root
+
+    def _keep_logs(self) -> None:
+        if self._book is not None:
+            self._book.keep()
 
     def _resume(self) -> tuple[list[Checkpoint], State]:
         """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""

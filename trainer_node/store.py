@@ -16,7 +16,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -116,11 +116,15 @@ class Store:
         self._put(name, record.encode())
         return name.hash
 
-    def put_log(self, log: StepLog, node_count: int) -> bytes:
-        """Store the logs of a step of a program with so many nodes; returns their root."""
-        name = Name(Kind.LOG, log.root(node_count), count=node_count)
-        self._put(name, log.encode())
-        return name.hash
+    def put_logs(self, logs: Iterable[StepLog], node_count: int) -> list[bytes]:
+        """Store the logs of some steps of a program with so many nodes; returns their roots."""
+        names = []
+        for log in logs:
+            names.append(Name(Kind.LOG, log.root(node_count), count=node_count))
+            self._put(names[-1], log.encode(), sync=False)
+        if self._sync:
+            os.sync()  # NOTE: they are many and small; one by one they would take longer than the steps
+        return [name.hash for name in names]
 
     # ------------------------------------------------------------------ get
 
@@ -198,7 +202,7 @@ class Store:
             return self.root / name.kind / digits[:2] / f"{digits}.{name.count}"
         return self.root / name.kind / digits[:2] / digits
 
-    def _put(self, name: Name, *parts: bytes | memoryview) -> None:
+    def _put(self, name: Name, *parts: bytes | memoryview, sync: bool = True) -> None:
         size = sum(len(part) for part in parts)
         path = self._path(name)
         # NOTE: a file of another size is one that a crash has torn; it is written again.
@@ -208,23 +212,23 @@ class Store:
             raise InvalidInput(
                 f"{name} has {size} bytes; the limit is {self.max_bytes}, limits.artifact_bytes"
             )
-        with self._named_at_the_end(name) as file:
+        with self._named_at_the_end(name, sync) as file:
             for part in parts:
                 file.write(part)
 
     @contextlib.contextmanager
-    def _named_at_the_end(self, name: Name) -> Iterator[IO[bytes]]:
+    def _named_at_the_end(self, name: Name, sync: bool = True) -> Iterator[IO[bytes]]:
         """A temporary file that gets its name when the block ends without error, and is removed otherwise."""
         with tempfile.NamedTemporaryFile(dir=self._incoming, delete=False) as file:
             try:
                 yield file
                 file.flush()
-                if self._sync:
+                if self._sync and sync:
                     os.fsync(file.fileno())
                 path = self._path(name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 Path(file.name).replace(path)
-                if self._sync:
+                if self._sync and sync:
                     _sync_folder(path.parent)
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)

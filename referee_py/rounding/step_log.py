@@ -81,6 +81,11 @@ class StepLog:
         log = self.nodes.get(node)
         return log.of(form, elements) if log is not None else None
 
+    @property
+    def size(self) -> int:
+        """Bytes of all canonical forms."""
+        return sum(len(log.canonical) for log in self.nodes.values())
+
     def digest(self, node: int) -> bytes:
         """32 bytes: what the record of that node says of its log."""
         log = self.nodes.get(node)

@@ -124,6 +124,7 @@ def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, round
             assert log is not None
             book.put(step, log)
         book.put(5, flipped(usual, 5))
+        book.keep()
         outcome = arena.play()
         expect_justice(arena, outcome, rounded)
         assert outcome.matches == []

@@ -110,7 +110,7 @@ def test_every_kind_travels(served: Store, server: ArtifactServer, mine: Store, 
     assert fetcher.tree(Tag.STEP_TREE, served.put_tree(tree), 5, uris).leaves == tree.leaves
     assert fetcher.record(served.put_record(record), uris) == record
     log = StepLog.of(SPARSE, {3: (10, b"abc")})
-    assert fetcher.log(served.put_log(log, 5), 5, uris) == log
+    assert fetcher.log(served.put_logs([log], 5)[0], 5, uris) == log
     assert mine.has(Name(Kind.BLOB, WANTED))
 
 
@@ -118,7 +118,7 @@ def test_a_step_log_that_unpacks_to_more_than_allowed_is_not_kept(
     served: Store, server: ArtifactServer, mine: Store, fetcher: Fetcher
 ) -> None:
     log = StepLog.of(SPARSE, {3: (10, bytes(100_000))})
-    root = served.put_log(log, 5)
+    (root,) = served.put_logs([log], 5)
     with pytest.raises(Corrupt, match="99999"):
         fetcher.log(root, 5, [server.uri], max_bytes=99_999)
     assert not mine.has(Name(Kind.LOG, root, count=5))

@@ -56,6 +56,8 @@ class TestWritten:
         assert written.get(1) is None
         written.put(1, LOGS[0])
         assert written.get(1) == LOGS[0]
+        assert WrittenBook(database, 7, store, NODES, STEPS).get(1) is None, "it is not on disk yet"
+        written.keep()
         assert WrittenBook(database, 7, store, NODES, STEPS).get(1) == LOGS[0], "after a restart too"
         assert WrittenBook(database, 8, store, NODES, STEPS).get(1) is None, "of another run"
 
@@ -64,19 +66,39 @@ class TestWritten:
             with pytest.raises(Unavailable, match=f"{step - 1} of {STEPS}"):
                 _ = written.tree
             written.put(step, log)
+            written.keep()
         assert written.tree.root == TREE.root
 
     def test_a_log_that_the_disk_has_lost_is_written_again(self, written: WrittenBook, store: Store) -> None:
         for step, log in enumerate(LOGS, 1):
             written.put(step, log)
+        written.keep()
         store.forget(name_of(5))
         assert written.missing() == [5]
         assert written.get(5) is None
         with pytest.raises(HashMismatch, match="step 5 is lost"):
             written.put(5, LOGS[5])
         written.put(5, LOGS[4])
+        written.keep()
         assert written.missing() == []
         assert written.tree.root == TREE.root
+
+    def test_much_is_kept_before_it_is_more(
+        self, written: WrittenBook, database: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "MAX_WAITING", 4)
+        monkeypatch.setattr(module, "MAX_WAITING_BYTES", 3 * 50)
+        for step in range(1, 4):
+            written.put(step, LOGS[step - 1])
+        assert database.logs(7) == {}
+        written.put(4, LOGS[3])
+        assert list(database.logs(7)) == [1, 2, 3, 4]
+        for step in range(5, 8):
+            written.put(step, LOGS[step - 1])
+        assert list(database.logs(7)) == [1, 2, 3, 4]
+        monkeypatch.setattr(module, "MAX_WAITING", 400)
+        written.put(8, LOGS[7])
+        assert list(database.logs(7)) == list(range(1, 9))
 
 
 class Served:
@@ -89,8 +111,7 @@ class Served:
 
     def publish(self, *steps: int, tree: Tree = TREE) -> None:
         self.theirs.put_tree(tree)
-        for step in steps or range(1, STEPS + 1):
-            self.theirs.put_log(LOGS[step - 1], NODES)
+        self.theirs.put_logs([LOGS[step - 1] for step in steps or range(1, STEPS + 1)], NODES)
 
     def book(self, **limits: Any) -> FollowedBook:
         fetcher = Fetcher(self.mine, timeout_s=1.0, attempts=1)

@@ -73,7 +73,13 @@ def flipped(trainer: Trainer, step: int, element: int) -> None:
     said = near.entries(log)
     up = said.up.copy()
     up[np.flatnonzero(said.narrow == element)] ^= True
-    trainer.book.put(step, near.with_entries(replace(said, up=up)))
+    keep(trainer, step, near.with_entries(replace(said, up=up)))
+
+
+def keep(trainer: Trainer, step: int, log: StepLog) -> None:
+    book = trainer.book
+    book.put(step, log)
+    book.keep()
 
 
 class TestTheTrainer:
@@ -129,7 +135,7 @@ class TestWhoeverFollows:
     def test_ignores_a_forged_entry_and_says_where_it_is(self, trainer: Trainer, tmp_path: Path) -> None:
         honest = Trainer(tmp_path / "plain")
         plain = honest.replay().train()
-        trainer.book.put(7, forged(honest, 7, 2))
+        keep(trainer, 7, forged(honest, 7, 2))
         told: list[tuple[int, int, int]] = []
         checkpoints = Remembered()
         own = replay_of(
@@ -281,7 +287,7 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
 ) -> None:
     honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
     honest.replay().train()
-    liar.book.put(7, forged(honest, 7, 2))
+    keep(liar, 7, forged(honest, 7, 2))
     claim = liar.replay().train()
     with (
         workshop(tmp_path / "other", other_database, follows=True) as works,

@@ -212,7 +212,7 @@ NOT_THE_LOG = {
 
 def test_a_step_log_comes_back_as_it_was(store: Store) -> None:
     for log in (STEP_LOG, StepLog.empty()):
-        root = store.put_log(log, 9)
+        (root,) = store.put_logs([log], 9)
         assert root == log.root(9)
         assert store.get_log(root, 9) == log
     assert not store.has(Name(Kind.LOG, STEP_LOG.root(9), count=8))
