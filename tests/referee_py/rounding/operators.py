@@ -82,7 +82,7 @@ def of_terms(t: np.ndarray) -> Iterator[Case]:
         "sum", [t.reshape(elements, n // 2, 2).transpose(1, 0, 2).copy()], {"dims": (0, 2), "keepdim": 1}
     )
     yield Case("mm", [t, columns], {})
-    yield Case("bmm", [columns.T[None].repeat(2, 0), np.stack([t.T, 0.25 * t.T])], {})
+    yield Case("bmm", [columns.T[None].repeat(2, 0), np.ascontiguousarray(np.stack([t.T, 0.25 * t.T]))], {})
     yield Case("scatter_add", [t[:, 0].copy(), np.arange(elements).repeat(n - 1), t[:, 1:].reshape(-1)], {})
     stride = {**PLAIN, "stride": (1, 2)}
     windows = t.reshape(elements, n // 2, 1, 2)
