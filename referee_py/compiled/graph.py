@@ -6,7 +6,7 @@ Values are numbered: slots, constants, the step, then the outputs of the nodes i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from .views import View, view_of
 ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 REDUCTIONS = frozenset(("sum", "amax"))
 VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
+
+Alone = Callable[[str, Sequence[Spec]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,16 @@ class Node:
 
 
 class Graph:
-    """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step."""
+    """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step; an
+    operator that `alone` says so of is no part of a kernel."""
 
-    def __init__(self, program: Program, watched: Iterable[SlotSource] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        watched: Iterable[SlotSource] = (),
+        alone: Alone = lambda _name, _inputs: False,
+    ) -> None:
+        self._alone = alone
         self.slots = len(program.initial)
         self.constants = len(program.constants)
         self.step = self.slots + self.constants
@@ -115,7 +124,7 @@ class Graph:
 
     def is_fusible(self, node: Node) -> bool:
         """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""
-        if 0 in self.shape(node.outputs[0]):
+        if 0 in self.shape(node.outputs[0]) or self._alone(node.op, [self.specs[v] for v in node.inputs]):
             return False
         if node.op in ELEMENTWISE:
             return True

@@ -18,6 +18,7 @@ from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
+from .graph import Node
 
 Buffer = Any
 """Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
@@ -45,9 +46,13 @@ class Machine(Protocol):
         """One kernel for an expression, and which (input, output) may be one memory. Raises NotFusibleError."""
         ...
 
-    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind: ...
+    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:
+        """Whether an operator on these dtypes has a log: then it is a call of its own, in every step."""
+        ...
 
-    def product(self, shape: Matmul) -> Bind | None:
+    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind: ...
+
+    def product(self, node: Node, shape: Matmul) -> Bind | None:
         """A matrix product of views; None if this machine wants copies."""
         ...
 
@@ -56,6 +61,12 @@ class Machine(Protocol):
     def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
         """Run them in order."""
         ...
+
+    def begin(self, step: int) -> None:
+        """Before the calls of a step, and `end` after them."""
+        ...
+
+    def end(self) -> None: ...
 
     def new(self, spec: Spec) -> Buffer: ...
 
@@ -100,10 +111,13 @@ class Cpu:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel.bind, kernel.shareable
 
-    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind:
-        return lambda addresses: cpu.bind(name, inputs, attrs, addresses)
+    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+        return False
 
-    def product(self, shape: Matmul) -> Bind | None:
+    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
+        return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses)
+
+    def product(self, node: Node, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return lambda addresses: product(*shape, addresses)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
@@ -117,6 +131,10 @@ class Cpu:
                     raise MemoryError("no memory for a kernel's working space")
 
         return run
+
+    def begin(self, step: int) -> None: ...
+
+    def end(self) -> None: ...
 
     def new(self, spec: Spec) -> Array:
         dtype, shape = spec
@@ -167,13 +185,16 @@ class Cuda:
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
-    def operator(self, name: str, inputs: Sequence[Spec], attrs: Attrs) -> Bind:
+    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+        return False
+
+    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
         from repops.cuda.plans import plan_for
         from repops.tensors import freeze
 
-        return self._bind(plan_for(name, tuple(inputs), freeze(attrs, name), self._gpu.target))
+        return self._bind(plan_for(node.op, tuple(inputs), freeze(node.attrs, node.op), self._gpu.target))
 
-    def product(self, shape: Matmul) -> Bind | None:  # noqa: ARG002
+    def product(self, node: Node, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return None
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
@@ -190,6 +211,10 @@ class Cuda:
         from repops.cuda.bound import CallSequence
 
         return CallSequence(self._gpu, calls, self._graph).run
+
+    def begin(self, step: int) -> None: ...
+
+    def end(self) -> None: ...
 
     def new(self, spec: Spec) -> Buffer:
         return self._executor.empty(self._gpu, *spec)

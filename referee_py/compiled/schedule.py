@@ -44,7 +44,8 @@ def _prelude(graph: Graph, tasks: list[Task]) -> list[Task]:
     found, left = [], KEPT_BYTES
     for task in sorted(tasks, key=lambda task: task.position):
         nbytes = sum(graph.nbytes(value) for value in task.writes)
-        if nbytes <= min(PRELUDE_BYTES, left) and all(view.base in known for view in task.reads):
+        same = not task.logged and all(view.base in known for view in task.reads)
+        if same and nbytes <= min(PRELUDE_BYTES, left):
             found.append(task)
             known.update(task.writes)
             left -= nbytes

@@ -41,7 +41,7 @@ class Compiled:
         machine: Machine | None = None,
     ) -> None:
         self.machine = machine or Cpu()
-        self._graph = graph = Graph(program, watched)
+        self._graph = graph = Graph(program, watched, self.machine.is_logged)
         self._schedule = schedule(graph, tasks_of(graph, self.machine))
         self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
@@ -80,7 +80,9 @@ class Compiled:
     def run(self, step: int) -> None:
         """Step `step`, counted from 1."""
         self.machine.write(self._number, np.array(step, np.int64))
+        self.machine.begin(step)
         self._steps()
+        self.machine.end()
 
     def value(self, source: SlotSource) -> Array:
         """A watched output of the step that ran last: a copy."""

@@ -22,7 +22,8 @@ ROUNDS = 4
 
 @dataclass
 class Task:
-    """A kernel call. `position` is its place in the program; `shareable` pairs (read, write) may be one memory."""
+    """A kernel call. `position` is its place in the program; `shareable` pairs (read, write) may be one memory. What is
+    `logged` belongs into every step."""
 
     name: str
     position: float
@@ -30,6 +31,7 @@ class Task:
     writes: tuple[int, ...]
     bind: Bind
     shareable: set[tuple[int, int]] = field(default_factory=set)
+    logged: bool = False
 
 
 def tasks_of(graph: Graph, machine: Machine) -> list[Task]:
@@ -92,19 +94,20 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
         name = "fused " + " ".join(node.op for node in body.expression.nodes if node.op != "full")
         return Task(name, position, body.reads, body.writes, bind, shareable)
     node = body.node
+    specs = [graph.specs[value] for value in node.inputs]
+    logged = machine.is_logged(node.op, specs)
     if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
-        return Task(node.op, position, body.reads, body.writes, made)
+        return Task(node.op, position, body.reads, body.writes, made, logged=logged)
     reads = [
         view if view.is_contiguous() else View.whole(value, graph.shape(value))
         for view, value in zip(body.reads, node.inputs, strict=True)
     ]
-    specs = [graph.specs[value] for value in node.inputs]
-    return Task(node.op, position, reads, node.outputs, machine.operator(node.op, specs, node.attrs))
+    return Task(node.op, position, reads, node.outputs, machine.operator(node, specs), logged=logged)
 
 
 def _plain(node: Node, machine: Machine) -> Task:
     """An operator without operands."""
-    return Task(node.op, 0.0, [], node.outputs, machine.operator(node.op, [], node.attrs))
+    return Task(node.op, 0.0, [], node.outputs, machine.operator(node, []))
 
 
 def _copy(value: int, graph: Graph, machine: Machine) -> Task:
@@ -145,7 +148,7 @@ def _product(body: Body, graph: Graph, machine: Machine) -> Bind | None:
         own.append(step)
         step *= size
     operands.append(Matrices(tuple(reversed(own)), n, 1))
-    return machine.product(Matmul(batch, m, k, n, operands))
+    return machine.product(body.node, Matmul(batch, m, k, n, operands))
 
 
 def _matrices(view: View, batch: Shape) -> Matrices | None:

@@ -1,0 +1,137 @@
+"""Compiled steps in the mode rounded-f64 at 32 bits: operators that have a log are calls to the evaluator, all others
+are the kernels of repops-f32, whose bits are the rounded ones (referee_py/rounding/backend.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from repops import cpu
+from repops.cpu import Bound
+from repops.opset import F32, I64, Shape, Spec, lookup
+from repops.strided import Matrices
+from repops.tensors import NUMPY_DTYPE
+from repops.wide import Wide, widen
+
+from ..commit.tensor import Array
+from ..rounding.backend import Rounded
+from ..rounding.bounds import factor
+from ..rounding.evaluate import CONTRACTIONS, Evaluation, Radius
+from .graph import Node
+from .machine import Bind, Call, Cpu, Matmul
+
+
+class RoundedCpu(Cpu):
+    """The C kernels and an evaluator, on numpy arrays. `backend` rounds to 32 bits."""
+
+    def __init__(self, backend: Rounded) -> None:
+        self._backend = backend
+
+    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:
+        # NOTE: a cast has no log, but is rounded twice, and that is not what the kernel does with integers beyond 2^53.
+        dtype = inputs[0][0] if inputs else None
+        return (
+            name in (*CONTRACTIONS, "scatter_add")
+            or (name, dtype) == ("sum", F32)
+            or (name, dtype) == ("cast", I64)
+        )
+
+    def begin(self, step: int) -> None:
+        self._backend.begin(step)
+
+    def end(self) -> None:
+        self._backend.end()
+
+    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
+        if not self.is_logged(node.op, inputs):
+            return super().operator(node, inputs)
+        outputs = lookup(node.op).infer(list(inputs), node.attrs)
+
+        def bind(addresses: Sequence[int]) -> Call:
+            operands = [_at(a, *spec) for a, spec in zip(addresses, inputs, strict=False)]
+            results = [_at(a, *spec) for a, spec in zip(addresses[len(inputs) :], outputs, strict=True)]
+
+            def call() -> None:
+                found = self._backend.execute(node.number, node.op, operands, node.attrs)
+                for result, values in zip(results, found, strict=True):
+                    np.copyto(result, values)
+
+            return call
+
+        return bind
+
+    def product(self, node: Node, shape: Matmul) -> Bind | None:
+        batch, m, k, n, (left, right, _) = shape
+
+        def bind(addresses: Sequence[int]) -> Call:
+            a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)
+            result = _at(addresses[2], F32, (*batch, m, n))
+            operands = _Operands((a, b))
+
+            def call() -> None:
+                evaluation = self._multiply(_widened(a), _widened(b))
+                values = self._backend.round(node.number, node.op, operands, node.attrs, evaluation)
+                np.copyto(result, values)
+
+            return call
+
+        return bind
+
+    def _multiply(self, a: Wide, b: Wide) -> Evaluation:
+        x = self._backend.evaluator.matmul(a.values, b.values)
+        rows = factor(a.values.shape[-1], self._backend.rounding.bounds) * a.rows
+        return Evaluation(x, Radius((rows[..., :, None], b.columns[..., None, :])))
+
+    def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
+        def run() -> None:
+            threads, isa = cpu.get_num_threads(), cpu.get_isa()
+            for call in calls:
+                if not isinstance(call, Bound):
+                    call()
+                elif call.kernel(call.signature, call.data, threads, isa):
+                    raise MemoryError("no memory for a kernel's working space")
+
+        return run
+
+
+class _Operands(Sequence[Array]):
+    """The operands of a product as the operator has them: what is settled exactly looks at them, and it seldom is."""
+
+    def __init__(self, views: Sequence[Array]) -> None:
+        self._views = views
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        view = self._views[index]
+        return view if view.ndim == 2 else view.reshape(-1, *view.shape[-2:])
+
+
+def _at(address: int, dtype: int, shape: Shape, strides: Shape | None = None) -> Array:
+    """What lies at an address; strides in elements. SAFETY: the compiled step keeps the memory."""
+    kind = np.dtype(NUMPY_DTYPE[dtype])  # type: ignore[index]
+    if 0 in shape:
+        return np.empty(shape, kind)
+    if strides is None:
+        extent, steps = math.prod(shape), None
+    else:
+        extent = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+        steps = [step * kind.itemsize for step in strides]
+    memory = (ctypes.c_char * (extent * kind.itemsize)).from_address(address)
+    return np.ndarray(shape, kind, memory, strides=steps)
+
+
+def _matrices(address: int, batch: Shape, rows: int, columns: int, lie: Matrices) -> Array:
+    return _at(address, F32, (*batch, rows, columns), (*lie.batch, lie.row, lie.column))
+
+
+def _widened(x: Array) -> Wide:
+    """Of matrices with contiguous rows or contiguous columns."""
+    if x.strides[-1] == 4 or x.shape[-1] == 1:
+        return widen(x)
+    turned = widen(x.swapaxes(-1, -2))
+    return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
