@@ -1,0 +1,106 @@
+"""Flags that choose the arithmetic: what they write into a bundle, what `program run` makes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from referee_py.errors import InvalidInput, UnknownVersion
+from referee_py.program import MODE_REPOPS_F32
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from trainer_node.bundle import Bundle
+from trainer_node.cli.arithmetic import Arithmetic, BoundsName, FormName, mode_flags, mode_of, mode_words
+
+from .test_inspect import bundle
+
+Assay = Callable[..., tuple[int, str, str]]
+ROUNDED = Rounding(29, Bounds.PROBABLE, Form.DENSE)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return bundle().with_mode(ROUNDED.mode).write(tmp_path / "job")
+
+
+def test_the_mode_travels_with_the_bundle(job: Path) -> None:
+    found = Bundle.read(job)
+    assert found.terms.mode == ROUNDED.mode
+    assert found.terms.hash() != bundle().terms.hash()
+    with pytest.raises(UnknownVersion, match="arithmetic mode 2"):
+        found.with_mode(2)
+
+
+def test_what_is_not_given_is_as_it_was() -> None:
+    none = (None, None, None)
+    assert mode_of(None, *none) == MODE_REPOPS_F32
+    assert mode_of(None, *none, ROUNDED.mode) == ROUNDED.mode
+    assert mode_of(Arithmetic.ROUNDED_F64, *none) == Rounding().mode
+    assert mode_of(Arithmetic.REPOPS_F32, *none, ROUNDED.mode) == MODE_REPOPS_F32
+    assert mode_of(None, 31, None, None, ROUNDED.mode) == Rounding(31, Bounds.PROBABLE, Form.DENSE).mode
+    every = (30, BoundsName.PROBABLE, FormName.DENSE)
+    assert mode_of(Arithmetic.ROUNDED_F64, *every) == Rounding(30, Bounds.PROBABLE, Form.DENSE).mode
+
+
+@pytest.mark.parametrize(
+    "given", [(30, None, None), (None, BoundsName.PROVEN, None), (None, None, FormName.DENSE)]
+)
+def test_flags_of_another_mode_are_refused(given: tuple[int, BoundsName, FormName]) -> None:
+    with pytest.raises(InvalidInput, match="is for rounded-f64"):
+        mode_of(None, *given)
+
+
+@pytest.mark.parametrize(
+    "mode", [MODE_REPOPS_F32, *(Rounding(b, k, f).mode for b in (26, 32) for k in Bounds for f in Form)]
+)
+def test_flags_for_a_mode_ask_for_it(mode: int) -> None:
+    flags = dict(zip(mode_flags(mode)[::2], mode_flags(mode)[1::2], strict=True))
+    bits = flags.get("--bits")
+    bounds, log = flags.get("--bounds"), flags.get("--log")
+    found = mode_of(
+        Arithmetic(flags["--mode"]),
+        None if bits is None else int(bits),
+        None if bounds is None else BoundsName(bounds),
+        None if log is None else FormName(log),
+    )
+    assert found == mode
+
+
+def test_commands_say_the_mode_in_words(assay: Assay, job: Path, tmp_path: Path) -> None:
+    words = "rounded-f64, 29 bits, probable bounds, dense logs"
+    assert mode_words(ROUNDED.mode) == words
+    for command in ("show", "stats"):
+        code, output, errors = assay("program", command, job)
+        assert code == 0, errors
+        assert words in output
+    plain = bundle().write(tmp_path / "plain")
+    assert "repops-f32" in assay("program", "show", plain)[1]
+    code, output, _ = assay("program", "diff", plain, job)
+    assert code == 1
+    assert "- repops-f32" in output
+    assert f"+ {words}" in output
+
+
+def test_run_shows_what_its_logs_commit_to(assay: Assay, job: Path) -> None:
+    code, output, errors = assay("program", "run", job, "--evaluator", "numpy")
+    assert code == 0, errors
+    found = re.search(r"rounding logs +([0-9a-f]{64})  [\d,]+ bytes", output)
+    assert found, output
+    assert re.search(r"run root +[0-9a-f]{64}", output)
+    code, output, _ = assay("program", "run", job, "--evaluator", "numpy", "--steps", "3")
+    assert re.search(r"rounding logs +[\d,]+ bytes", output), "of a run that is not over there is no root"
+    assert "rounding logs" not in assay("program", "run", job, "--mode", "repops-f32")[1]
+
+
+def test_run_refuses_what_it_cannot_do(assay: Assay, job: Path) -> None:
+    for flags, words in (
+        (("--device", "cuda"), "rounded-f64 runs on the processor"),
+        (("--evaluator", "abacus"), "abacus"),
+        (("--bits", "25"), "equal to 26"),
+        (("--mode", "repops-f32", "--bits", "30"), "--bits is for rounded-f64"),
+    ):
+        code, output, errors = assay("program", "run", job, *flags)
+        assert code != 0
+        assert words in output + errors
