@@ -15,11 +15,13 @@ from safetensors.numpy import save_file
 
 from referee_py.commit.tensor import Array
 from referee_py.compiled import Cuda
+from referee_py.compiled.rounded import RoundedCpu
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run, State, StepTrace
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook, run_log_tree
 from referee_py.rounding.mode import Rounding, is_rounded
+from referee_py.rounding.primitives import MAX_BITS
 from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
@@ -106,9 +108,14 @@ def _run(
     if book is not None:
         if device != "cpu":
             raise InvalidInput(f"rounded-f64 runs on the processor; leave out --device {device}")
-        backend: Backend = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
-        metrics = Metrics(bundle.metrics)
-        executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
+        rounded = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
+        backend: Backend = rounded
+        if rounded.rounding.bits == MAX_BITS:
+            executor = FastExecutor(*tensors, backend, bundle.metrics, RoundedCpu(rounded))
+            latest = executor.latest
+        else:
+            metrics = Metrics(bundle.metrics)
+            executor, latest = Interpreter(*tensors, backend, metrics), metrics.latest
     else:
         backend = backend_of(device)
         executor = FastExecutor(*tensors, backend, bundle.metrics, Cuda() if device == "cuda" else None)
