@@ -22,6 +22,7 @@ from referee_py.errors import InvalidInput
 from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.bounds import elementary_radius, factor
 from referee_py.rounding.evaluate import ELEMENTARY, Evaluation, Radius
+from referee_py.rounding.evaluate import evaluate as readable
 from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
@@ -40,6 +41,16 @@ class TorchEvaluator:
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
+        if not all(v.size for v in inputs):
+            return readable(name, inputs, attrs, bounds)
+        evaluation = self._evaluate(name, inputs, attrs, bounds)
+        # NOTE: torch multiplies absent taps as zeros, and zero times an infinite weight is NaN. By docs/opset.md,
+        # section 2, they meet nothing.
+        if name.startswith("conv2d") and not np.isfinite(evaluation.x).all():
+            return readable(name, inputs, attrs, bounds)
+        return evaluation
+
+    def _evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         if name in ELEMENTARY:
             return self._function(name, inputs)
         match name, inputs:

@@ -55,7 +55,7 @@ class Direct(TorchEvaluator):
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         evaluation = super().evaluate(name, inputs, attrs, bounds)
-        if name not in _GRADIENTS:
+        if name not in _GRADIENTS or not all(v.size and np.isfinite(v).all() for v in inputs):
             return evaluation
         first, second = (torch.from_numpy(v).double() for v in inputs)
         lists = [list(attrs[key]) for key in ("stride", "padding", "dilation")]

@@ -172,6 +172,22 @@ def elementary(rng: np.random.Generator, count: int) -> Iterator[Case]:
         yield Case(name, inputs, {})
 
 
+def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
+    """All of the above, for a grid of b bits."""
+
+    def draw(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 20, shape)).astype(np.float32)
+
+    yield from of_terms(ambiguous(rng, 24, 14, b))
+    yield from of_terms(cancelling(rng, 8, 12))
+    yield from of_terms(special(rng, 8, 6))
+    yield from convolutions(draw)
+    yield from convolutions(lambda *shape: special(rng, 1, int(np.prod(shape))).reshape(shape))
+    yield from empty_and_single(draw)
+    if b < 32:
+        yield from elementary(rng, 12)
+
+
 def evaluations(case: Case, bounds: Bounds, rng: np.random.Generator) -> Iterator[Evaluation]:
     """The numpy one; sums in ascending, descending and random order, and by halves; functions off by up to 3 ulps."""
     first = case.evaluation(bounds)

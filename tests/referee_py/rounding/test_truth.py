@@ -13,36 +13,15 @@ from referee_py.rounding.evaluate import has_log
 from referee_py.rounding.follow import follow, write
 
 from .operators import (
-    Case,
     Definition,
-    ambiguous,
-    cancelling,
-    convolutions,
-    elementary,
-    empty_and_single,
+    cases,
     evaluations,
-    of_terms,
     same_bits,
-    special,
 )
 
 QUICK = (Rounding(26), Rounding(29, Bounds.PROBABLE, Form.DENSE), Rounding(32, Bounds.PROBABLE), Rounding(32))
 ALL = [Rounding(*p) for p in itertools.product((26, 29, 32), Bounds, Form)]
 MODES = [pytest.param(r, marks=[] if r in QUICK else [pytest.mark.slow], id=f"{r.mode:#x}") for r in ALL]
-
-
-def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
-    def draw(*shape: int) -> np.ndarray:
-        return (rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 20, shape)).astype(np.float32)
-
-    yield from of_terms(ambiguous(rng, 24, 14, b))
-    yield from of_terms(cancelling(rng, 8, 12))
-    yield from of_terms(special(rng, 8, 6))
-    yield from convolutions(draw)
-    yield from convolutions(lambda *shape: special(rng, 1, int(np.prod(shape))).reshape(shape))
-    yield from empty_and_single(draw)
-    if b < 32:
-        yield from elementary(rng, 12)
 
 
 @pytest.mark.parametrize("rounding", MODES)
