@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import structlog
 
-from referee_py.errors import Unavailable
+from referee_py.errors import Unavailable, UnknownVersion
 from referee_py.rounding.backend import Evaluator, OnForged, Rounded
 from referee_py.rounding.step_log import StepLog
 from trainer_node.artifacts import Kind, Name
@@ -280,6 +280,17 @@ def test_logs_that_nobody_serves_are_asked_for_again(
         for kind in ("log", "tree"):
             (tmp_path / "elsewhere" / kind).rename(tmp_path / "node" / kind)
         assert until(lambda: works.train(revealed)) == claim
+
+
+def test_without_what_evaluates_the_job_is_left_to_others(
+    posted: Posted, tmp_path: Path, database: Database
+) -> None:
+    def none() -> Evaluator:
+        raise UnknownVersion("rounded-f64 needs torch")
+
+    with workshop(tmp_path / "node", database, evaluator=none) as works:
+        until(lambda: works.train(posted.view()) or works.refused(1))
+        assert "needs torch" in (works.refused(1) or "")
 
 
 def test_a_forged_entry_is_named_in_the_log_of_events(

@@ -18,18 +18,24 @@ from referee_py.commit import Record
 from referee_py.errors import InvalidInput
 from referee_py.game.rules import opened
 from referee_py.game.state import MatchTerms, Phase
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.mode import Rounding, is_rounded
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Claim, Group, Job, JobPhase, MatchInfo
 from trainer_node.db import Database
 from trainer_node.errors import RpcUnavailable
 from trainer_node.fetch import Fetcher
+from trainer_node.logbook import WrittenBook
 from trainer_node.metrics import Metrics
+from trainer_node.package import Package
 from trainer_node.replay import Replay
+from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.verifier import Verifier, servers
 
+from . import near
 from .desk import ENOUGH, REFEREE, TERMS, Remembered, job, put_package, tiny_package, until
 
 KEY = Account.from_key(b"\x07" * 32)
@@ -40,13 +46,14 @@ NOWHERE = "http://127.0.0.1:9"
 class Court:
     """A job with one match in which verifiers are called; ``transactions`` keeps what is sent."""
 
-    def __init__(self, folder: Path, uri: str) -> None:
+    def __init__(self, folder: Path, uri: str, package: Package | None = None, node: int = NODE) -> None:
         self.store = Store(folder / "verifier", sync=False)
         self.honest = Store(folder / "honest", sync=False)
-        replay = Replay(tiny_package(), repops.backend("cpu"), self.honest, Remembered())
-        replay.train()
-        self.right = replay.record(STEP, NODE)
-        self.wrong = Record(self.right.structure, self.right.inputs, (b"\1" * 32,))
+        self.package, self.disputed = package or tiny_package(), node
+        replay = self._replay()
+        self.claim = replay.train()
+        self.right = replay.record(STEP, node)
+        self.wrong = Record(self.right.structure, self.right.inputs, (b"\1" * 32,), self.right.log)
         self.replay = replay
         self.sent: list[tuple[int, bytes, bytes]] = []
         self.matches: dict[int, MatchInfo] = {}
@@ -62,20 +69,31 @@ class Court:
         match_id = 100 + number
         players = ("0x" + "aa" * 20, "0x" + "bb" * 20)
         terms = MatchTerms(
-            TERMS, 100, 100, 1, (KEY.address,), players, match_id=match_id, chain_id=1, referee=REFEREE
+            self.package.terms,
+            100,
+            100,
+            1,
+            (KEY.address,),
+            players,
+            match_id=match_id,
+            chain_id=1,
+            referee=REFEREE,
         )
         state = replace(
             opened(terms, (b"\1" * 32, b"\2" * 32), 1000),
             phase=Phase.VERDICT,
             start=STEP - 1,
             end=STEP,
-            index=NODE,
+            index=self.disputed,
             node=(self.wrong.hash(), self.right.hash()),
         )
         self.matches[match_id] = MatchInfo(match_id, number, "", state, terms)
         values: dict[str, Any] = {
             "phase": JobPhase.CHALLENGE,
             "uri": uri,
+            "program": self.package.terms,
+            "program_file": self.package.program.file_hash(),
+            "logs": self.claim.logs,
             "open_matches": 1,
             "verifiers": (KEY.address,),
             "claims": tuple(Claim(k, players[k], k, True, False, NOWHERE) for k in range(2)),
@@ -90,6 +108,15 @@ class Court:
         self.now = now
         self.verifier.tick()
         return [match_id for match_id, _, _ in self.sent[before:]]
+
+    def _replay(self) -> Replay:
+        package, mode = self.package, self.package.terms.mode
+        if not is_rounded(mode):
+            return Replay(package, repops.backend("cpu"), self.honest, Remembered())
+        terms = package.terms
+        book = WrittenBook(Database(None), 1, self.honest, terms.node_count, terms.steps)
+        backend = Rounded(Rounding.of(mode), book, NumpyEvaluator())
+        return Replay(package, backend, self.honest, Remembered(), book=book)
 
     # ------------------------------------------------------------------ what the node sees
 
@@ -162,7 +189,7 @@ def court(tmp_path: Path) -> Iterator[Court]:
 
 def publish(court: Court) -> None:
     """The honest side puts the operator's inputs where the client serves."""
-    court.replay.publish(STEP, NODE)
+    court.replay.publish(STEP, court.disputed)
     for tensor in court.right.inputs:
         Store(court.honest.root.parent / "client", sync=False).put_tensor(court.honest.get_tensor(tensor))
 
@@ -280,6 +307,59 @@ def test_what_was_earned_is_drawn(court: Court) -> None:
     court.earned = 5
     assert court.tick() == []
     assert court.earned == 0
+
+
+@pytest.fixture
+def rounded(tmp_path: Path) -> Iterator[Court]:
+    """The same about a sum whose every element is a tie, so that the log decides its outputs."""
+    client = near.client(tmp_path / "client")
+    with ArtifactServer(client) as server:
+        yield Court(tmp_path, server.uri, near.package(), near.TIES)
+
+
+def publish_logs(court: Court) -> Name:
+    """The honest side puts the run's logs there too; the name of the disputed step's."""
+    client = Store(court.honest.root.parent / "client", sync=False)
+    run, step = court.replay.run_log_tree(), STEP
+    assert run is not None
+    client.put_tree(run)
+    nodes = court.package.terms.node_count
+    client.put_logs([court.honest.get_log(run.leaves[step - 1], nodes)], nodes)
+    return Name(Kind.LOG, run.leaves[step - 1], count=nodes)
+
+
+def test_a_rounded_operator_is_judged_by_the_revealed_log(rounded: Court) -> None:
+    publish(rounded)
+    for _ in range(3):
+        assert rounded.tick() == [], "not without the log"
+    publish_logs(rounded)
+    assert until(rounded.tick) == [101]
+    ((_, record, _),) = rounded.sent
+    assert record == rounded.right.hash()
+
+
+def test_both_may_name_a_log_that_was_never_revealed(rounded: Court) -> None:
+    """Then no proof tells them apart, the verifiers are called, and both are wrong."""
+    other = Record(rounded.right.structure, rounded.right.inputs, rounded.right.outputs, b"\7" * 32)
+    worse = Record(rounded.right.structure, rounded.right.inputs, (b"\1" * 32,), b"\7" * 32)
+    match = rounded.matches[101]
+    state = replace(match.state, node=(other.hash(), worse.hash()))
+    rounded.matches[101] = replace(match, state=state)
+    right, rounded.right, rounded.wrong = rounded.right, other, worse
+    publish(rounded)
+    publish_logs(rounded)
+    assert until(rounded.tick) == [101]
+    assert rounded.sent[0][1] == right.hash()
+
+
+def test_a_run_with_more_logs_than_anybody_can_hold_is_refused(rounded: Court) -> None:
+    publish(rounded)
+    publish_logs(rounded)
+    terms = replace(rounded.package.terms, steps=1 << 40, strides=(1 << 39, 1))
+    rounded.jobs[0] = replace(rounded.jobs[0], program=terms)
+    with structlog.testing.capture_logs() as told:
+        assert rounded.tick() == []
+    assert [event["event"] for event in told if event["event"].startswith("verdict")] == ["verdict.refused"]
 
 
 def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
