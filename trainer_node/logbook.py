@@ -7,7 +7,7 @@ FollowedBook    another's: fetched from whoever serves it, some steps ahead, che
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
 from typing import Protocol
@@ -114,7 +114,7 @@ class WrittenBook:
 
 
 class FollowedBook:
-    """The logs that another party has committed to with ``logs``, fetched from ``uris`` as they are needed.
+    """The logs that another party has committed to with ``logs``, fetched from ``uris()``, whoever may have them now.
 
     SAFETY: they are a stranger's. One step's may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
     every byte is checked against ``logs``. What nobody serves is Unavailable, never empty.
@@ -123,7 +123,7 @@ class FollowedBook:
     def __init__(
         self,
         fetcher: Fetcher,
-        uris: Sequence[str],
+        uris: Callable[[], Sequence[str]],
         logs: bytes,
         steps: int,
         node_count: int,
@@ -145,7 +145,7 @@ class FollowedBook:
 
     @cached_property
     def tree(self) -> Tree:
-        return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris)
+        return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
 
     def get(self, step: int) -> StepLog:
         """Raises Unavailable if it is not here in time, InvalidInput if the run's logs take more than is allowed."""
@@ -193,7 +193,7 @@ class FollowedBook:
             )
         names = [self._name(step) for step in steps]
         try:
-            self._fetcher.fetch_all(names, self._uris, max_bytes=min(self._step_bytes, left))
+            self._fetcher.fetch_all(names, self._uris(), max_bytes=min(self._step_bytes, left))
         finally:
             for name in names:
                 path = self._fetcher.store.find(name)

@@ -48,6 +48,8 @@ RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
 """By whether others are to blame: a server that does not answer, or this machine."""
 PROGRESS_S = 0.5
+MAX_TOLD = 100
+"""Forged entries of a job's logs that are told of."""
 LANES = 8
 """Packages that are fetched at the same time."""
 TRIAL_S = 60.0
@@ -221,6 +223,7 @@ class Workshop:
         if work is None or (work.key, work.job.program_file) != (key, job.program_file):
             self.forget(job.id)
             work = self._works[job.id] = _Work(job, key)
+        work.job = job  # as it is now: others may serve its logs by now
         if work.refused is not None or time.monotonic() < work.retry_at:
             return None
         if work.prepared is None:
@@ -281,7 +284,7 @@ class Workshop:
         if work.book is None:
             work.book = FollowedBook(
                 self._fetcher,
-                [claim.uri for claim in sorted(job.claims, key=lambda claim: not claim.slot)],
+                lambda: _log_servers(work.job),
                 job.logs,
                 terms.steps,
                 terms.node_count,
@@ -312,12 +315,25 @@ class Workshop:
 
 
 def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
-    """Says which entries of a job's logs were ignored: nobody who follows the rules writes such."""
+    """Says which entries of a job's logs were ignored: nobody who follows the rules writes such.
+
+    SAFETY: there may be one in every node of every step, and ours is not the disk to fill with it.
+    """
+    told = 0
 
     def tell(step: int, node: int, element: int) -> None:
-        _log.warning("log.forged", job=job, step=step, node=node, element=element)
+        nonlocal told
+        told += 1
+        if told <= MAX_TOLD:
+            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
 
     return tell
+
+
+def _log_servers(job: Job) -> list[str]:
+    """Who may have the logs of a job: its trainer before all who have claimed something since."""
+    claims = sorted(job.claims, key=lambda claim: not claim.slot)
+    return [claim.uri for claim in claims if claim.uri]
 
 
 def _runs(work: _Work) -> bool:

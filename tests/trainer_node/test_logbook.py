@@ -116,7 +116,7 @@ class Served:
     def book(self, **limits: Any) -> FollowedBook:
         fetcher = Fetcher(self.mine, timeout_s=1.0, attempts=1)
         bounds = {"step_bytes": 1 << 20, "run_bytes": 1 << 20, **limits}
-        return FollowedBook(fetcher, [self.uri], TREE.root, STEPS, NODES, self.threads, **bounds)
+        return FollowedBook(fetcher, lambda: [self.uri], TREE.root, STEPS, NODES, self.threads, **bounds)
 
     @property
     def here(self) -> set[int]:

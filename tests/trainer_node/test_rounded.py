@@ -260,6 +260,28 @@ def test_another_log_is_another_run(
             assert until(lambda c=claimed, u=uri: works.train(posted.view(c.logs, u))) == claimed
 
 
+def test_whoever_has_claimed_since_may_serve_the_logs(
+    posted: Posted,
+    tmp_path: Path,
+    database: Database,
+    other_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
+    with workshop(tmp_path / "elsewhere", database) as works:
+        claim = until(lambda: works.train(posted.view()))
+    alone = posted.view(claim.logs, "http://127.0.0.1:9")
+    with (
+        ArtifactServer(Store(tmp_path / "elsewhere", sync=False)) as server,
+        workshop(tmp_path / "other", other_database, follows=True) as works,
+        structlog.testing.capture_logs() as told,
+    ):
+        until(lambda: works.train(alone) or any(event["event"] == "job.unavailable" for event in told))
+        another = Claim(1, "0x" + "bb" * 20, 1, False, False, server.uri)
+        joined = replace(alone, claims=(*alone.claims, another))
+        assert until(lambda: works.train(joined)) == claim
+
+
 def test_logs_that_nobody_serves_are_asked_for_again(
     posted: Posted,
     tmp_path: Path,
@@ -307,3 +329,21 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
         assert until(lambda: works.train(posted.view(claim.logs))) == claim, "he has not gone by it himself"
     places = [(e["step"], e["node"], e["element"]) for e in told if e["event"] == "log.forged"]
     assert places == [(7, near.TIES, 2)]
+
+
+def test_a_flood_of_forged_entries_is_told_of_in_few_words(
+    posted: Posted, tmp_path: Path, other_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer_node.workshop.MAX_TOLD", 3)
+    honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
+    honest.replay().train()
+    for step in range(1, STEPS + 1):
+        keep(liar, step, forged(honest, step, 2))
+    claim = liar.replay().train()
+    with (
+        workshop(tmp_path / "other", other_database, follows=True) as works,
+        structlog.testing.capture_logs() as told,
+    ):
+        assert until(lambda: works.train(posted.view(claim.logs))) == claim
+    steps = [(event["step"], event["last"]) for event in told if event["event"] == "log.forged"]
+    assert steps == [(1, False), (2, False), (3, True)]

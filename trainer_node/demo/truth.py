@@ -67,7 +67,7 @@ class Truth:
     def _follow(self, job: Job) -> FollowedBook:
         return FollowedBook(
             Fetcher(self._store),
-            [claim.uri for claim in job.claims],
+            lambda: [claim.uri for claim in job.claims],
             job.logs,
             job.program.steps,
             job.program.node_count,
