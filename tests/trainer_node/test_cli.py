@@ -136,6 +136,15 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     assert (code, "training" in output, "2 ether" in output) == (0, True, True)
     code, output, _ = assay("job", "show", "1")
     assert (code, "http://127.0.0.1:9000" in output, bundle().terms.hash().hex() in output) == (0, True, True)
+    assert "repops-f32" in output
+    rounded = ("job", "post", str(folder), "--port", "9000", "--mode", "rounded-f64", "--bits", "28")
+    code, _, errors = assay(*rounded, "--slots", "2")
+    assert (code, "OneSlotOnly(slots=2)" in errors) == (2, True), errors
+    code, output, errors = assay(*rounded)
+    assert (code, "job 2" in output) == (0, True), errors
+    code, output, _ = assay("job", "show", "2")
+    assert "rounded-f64, 28 bits, proven bounds, sparse logs" in output
+    assert "not revealed yet" in output
     code, _, errors = assay("job", "show", "7")
     assert (code, "no job 7" in errors) == (2, True)
     code, _, errors = assay("job", "finalize", "1")
