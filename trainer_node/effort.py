@@ -21,8 +21,8 @@ from .package import Package
 MARGIN = 2.0
 """The machine may be busier later than it was when we measured."""
 TRIES = 5
-SHORT_S = 1.0
-"""A trial that takes longer than this is not repeated."""
+SHORT_S = 5.0
+"""A trial that takes longer than this is not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
 
 
 @dataclass(frozen=True, slots=True)

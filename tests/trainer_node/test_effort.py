@@ -33,6 +33,16 @@ def test_a_step_and_a_committed_step_are_measured() -> None:
     assert 0 < effort.commit_s < 10
 
 
+def test_what_the_first_run_starts_is_not_reckoned() -> None:
+    class Starting(Clock):
+        def __call__(self) -> float:
+            self.tick = 0.2 if self.now < 4 else 0.001
+            return super().__call__()
+
+    effort = measure(tiny_package(), repops.backend("cpu"), limit_s=60, clock=Starting(0.2))
+    assert effort.commit_s < 0.1, "the first one took three seconds"
+
+
 def test_a_step_that_takes_too_long_is_left_in_the_middle() -> None:
     with pytest.raises(InvalidProgram, match="node 4 when its time is over"):
         measure(tiny_package(), repops.backend("cpu"), limit_s=5.5, clock=Clock(1.0))
