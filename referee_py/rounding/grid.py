@@ -7,11 +7,12 @@ of integers of some hundred bits. `exact.py` is the same with fractions, to be r
 from __future__ import annotations
 
 import math
+import struct
 from enum import IntEnum
 from typing import NamedTuple
 
 from .entries import WRITTEN
-from .primitives import DOWN, NOT_LOGGED, UP, largest
+from .primitives import DOWN, MAX_BITS, NOT_LOGGED, UP, largest
 
 UNIT = 298  # every product of two binary32 values is a multiple of 2^-298
 _MIN_EXPONENT = -126
@@ -77,18 +78,17 @@ def decide(ball: Ball, kind: int, value: float, b: int) -> float:
             return nearest
     else:
         value = to_grid(num, den, exponent, b, Toward(kind))
-    if value == nearest:
-        return nearest
-    low = to_grid(num - radius, den, exponent, b, Toward.NEAREST)
-    high = to_grid(num + radius, den, exponent, b, Toward.NEAREST)
-    return value if low <= value <= high else nearest
+    # NOTE: nearest lies between both ends, so only the end on the value's side is asked.
+    if value < nearest:
+        return value if to_grid(num - radius, den, exponent, b, Toward.NEAREST) <= value else nearest
+    if value > nearest:
+        return value if to_grid(num + radius, den, exponent, b, Toward.NEAREST) >= value else nearest
+    return nearest
 
 
 def on_grid(value: float, b: int) -> bool:
-    """Is this a value that a wide entry may have? Infinities are; NaN and -0 are not."""
+    """Is this binary32 one that a wide entry may have? Infinities are; NaN and -0 are not."""
     if math.isnan(value) or (not value and math.copysign(1.0, value) < 0):
         return False
-    if math.isinf(value):
-        return True
-    num, den = value.as_integer_ratio()
-    return to_grid(num, den, 0, b, Toward.NEAREST) == value
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return not bits & ((1 << (MAX_BITS - b)) - 1)
