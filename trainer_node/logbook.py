@@ -27,6 +27,8 @@ from .store import Store
 
 WINDOW = 16
 """Steps whose logs are fetched together, while those before them are executed."""
+MIN_LOG_BYTES = 1 << 20
+"""Of a step: so much there is always room for."""
 MAX_WAITING = 256
 MAX_WAITING_BYTES = 64 << 20
 """Of logs that are written and not kept yet."""
@@ -204,10 +206,13 @@ class FollowedBook:
         return Name(Kind.LOG, self.tree.leaves[step - 1], count=self._node_count)
 
 
-def step_limit(program: Program, max_memory: int) -> int:
-    """What the logs of one step of this program may unpack to, in the memory that there is."""
+def step_limit(program: Program, memory: int) -> int:
+    """What the logs of one step of this program may unpack to, in the memory that is left for them.
+
+    NOTE: a file, its content and the entries that are made of it are there together for a moment.
+    """
     nodes = (
         sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)
         for structure in program.nodes
     )
-    return min(content_limit(nodes), max_memory)
+    return min(content_limit(nodes), max(memory // 3, MIN_LOG_BYTES))

@@ -53,7 +53,7 @@ def load(fetcher: Fetcher, terms: Terms, file_hash: bytes, uris: Sequence[str], 
     program = load_program(fetcher, terms, file_hash, uris)
     descriptors = (*program.constants, *program.initial)
     sizes = [descriptor.type.nbytes for descriptor in descriptors]
-    needed = sum(sizes) + Plan(program).peak_bytes + _beside(program, terms)
+    needed = memory_needed(program, terms)
     if needed > max_memory:
         raise InvalidProgram(
             f"the program needs {needed} bytes of memory, limits.memory_bytes is {max_memory}; "
@@ -84,9 +84,11 @@ def check_leaves(terms: Terms) -> None:
             )
 
 
-def _beside(program: Program, terms: Terms) -> int:
-    """What the largest operator takes beside its inputs and outputs."""
-    return max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
+def memory_needed(program: Program, terms: Terms) -> int:
+    """Bytes that the job's tensors and one step of it take."""
+    tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
+    beside = max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
+    return tensors + Plan(program).peak_bytes + beside
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:

@@ -41,7 +41,7 @@ from .errors import Corrupt
 from .faults import HONEST, Lie
 from .fetch import Fetcher
 from .logbook import FollowedBook, RunBook, WrittenBook, step_limit
-from .package import Package, load
+from .package import Package, load, memory_needed
 from .replay import Checkpoint, Interrupted, Replay
 
 RETRY_S = 5.0
@@ -289,7 +289,7 @@ class Workshop:
                 terms.steps,
                 terms.node_count,
                 self._logs,
-                step_bytes=step_limit(program, self._max_memory),
+                step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
                 run_bytes=self._max_logs,
             )
         return work.book

@@ -19,9 +19,11 @@ from trainer_node import logbook as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
-from trainer_node.logbook import WINDOW, FollowedBook, WrittenBook
+from trainer_node.logbook import MIN_LOG_BYTES, WINDOW, FollowedBook, WrittenBook, step_limit
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+
+from . import near
 
 NODES, STEPS = 9, 3 * WINDOW + 5
 LOGS = [StepLog.of(SPARSE, {step % NODES: (10, bytes([step]) * 50)}) for step in range(1, STEPS + 1)]
@@ -212,3 +214,10 @@ class TestFollowed:
         served.theirs.put_tree(shallow)
         with pytest.raises(Unavailable):
             _ = served.book().tree
+
+
+def test_the_logs_of_a_step_get_what_memory_is_left() -> None:
+    program = near.PROGRAM
+    needed = sum(19 + 12 + 11 * count for count in (0, 0, 0, 16, 8, 8))
+    assert step_limit(program, 1 << 30) == needed
+    assert step_limit(program, -5) == min(needed, MIN_LOG_BYTES), "there is always room for a little"
