@@ -100,7 +100,7 @@ class WrittenBook:
         self._database.put_logs(self._key, dict(zip(self._waiting, roots, strict=True)))
         self._waiting = {}
 
-    @property
+    @cached_property
     def tree(self) -> Tree:
         roots = self._database.logs(self._key)
         if list(roots) != list(range(1, self._steps + 1)):
