@@ -6,6 +6,8 @@ NOTE: these are no operators: their sums have no order of their own, and their l
 from __future__ import annotations
 
 import ctypes
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy.typing as npt
 
 from . import cpu
 from .library import LIBRARY
-from .memory import address_of
+from .memory import ALIGNMENT, address_of
 from .opset import ShapeError
 
 F32 = npt.NDArray[np.float32]
@@ -33,7 +35,32 @@ class Wide(NamedTuple):
     columns: F64
 
 
-def widen(x: F32) -> Wide:
+class Workspace:
+    """Memory for one computation after another: what `begin` was called for is over when it is called again.
+
+    NOTE: new memory is given by the system page by page, which takes longer than filling it.
+    """
+
+    def __init__(self) -> None:
+        self._block = np.empty(0, np.uint8)
+        self._used = 0
+
+    def begin(self) -> None:
+        """Arrays given before are overwritten from now on."""
+        if self._used > self._block.size:
+            self._block = np.empty(self._used, np.uint8)
+        self._used = 0
+
+    def array(self, shape: Sequence[int]) -> F64:
+        """f64, of any content."""
+        nbytes = math.prod(shape) * 8
+        first, self._used = self._used, self._used + -(-nbytes // ALIGNMENT) * ALIGNMENT
+        if self._used > self._block.size:
+            return np.empty(shape)
+        return self._block[first : first + nbytes].view(np.float64).reshape(shape)
+
+
+def widen(x: F32, space: Workspace) -> Wide:
     """An f32 array [..., M, N] in f64. Squares are exact; each norm is off by N (or M) roundings at most.
 
     Rows are contiguous, but matrices and their rows may lie anywhere. Raises ShapeError otherwise.
@@ -41,7 +68,7 @@ def widen(x: F32) -> Wide:
     if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1):
         raise ShapeError("widen: x is no float32 array of rank 2 or more with contiguous rows", shape=x.shape)
     *batch, m, n = x.shape
-    wide = Wide(np.empty(x.shape), np.empty((*batch, m)), np.empty((*batch, n)))
+    wide = Wide(*map(space.array, (x.shape, (*batch, m), (*batch, n))))
     first = np.zeros(batch, np.int64)
     for axis, size in enumerate(batch):
         ones = (1,) * (len(batch) - axis - 1)

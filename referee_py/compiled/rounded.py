@@ -14,12 +14,10 @@ from repops.cpu import Bound
 from repops.opset import F32, I64, Shape, Spec, lookup
 from repops.strided import Matrices
 from repops.tensors import NUMPY_DTYPE
-from repops.wide import Wide, widen
 
 from ..commit.tensor import Array
 from ..rounding.backend import Rounded
-from ..rounding.bounds import factor
-from ..rounding.evaluate import CONTRACTIONS, Evaluation, Radius
+from ..rounding.evaluate import CONTRACTIONS
 from .graph import Node
 from .machine import Bind, Call, Cpu, Matmul
 
@@ -72,18 +70,12 @@ class RoundedCpu(Cpu):
             operands = _Operands((a, b))
 
             def call() -> None:
-                evaluation = self._multiply(_widened(a), _widened(b))
-                values = self._backend.round(node.number, node.op, operands, node.attrs, evaluation)
-                np.copyto(result, values)
+                evaluation = self._backend.evaluator.product(a, b, self._backend.rounding.bounds)
+                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, result)
 
             return call
 
         return bind
-
-    def _multiply(self, a: Wide, b: Wide) -> Evaluation:
-        x = self._backend.evaluator.matmul(a.values, b.values)
-        rows = factor(a.values.shape[-1], self._backend.rounding.bounds) * a.rows
-        return Evaluation(x, Radius((rows[..., :, None], b.columns[..., None, :])))
 
     def sequence(self, calls: Sequence[Call]) -> Callable[[], None]:
         def run() -> None:
@@ -127,11 +119,3 @@ def _at(address: int, dtype: int, shape: Shape, strides: Shape | None = None) ->
 
 def _matrices(address: int, batch: Shape, rows: int, columns: int, lie: Matrices) -> Array:
     return _at(address, F32, (*batch, rows, columns), (*lie.batch, lie.row, lie.column))
-
-
-def _widened(x: Array) -> Wide:
-    """Of matrices with contiguous rows or contiguous columns."""
-    if x.strides[-1] == 4 or x.shape[-1] == 1:
-        return widen(x)
-    turned = widen(x.swapaxes(-1, -2))
-    return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)

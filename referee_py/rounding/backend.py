@@ -22,7 +22,7 @@ from .evaluate import Evaluation, Kind, kind
 from .follow import follow, write
 from .forms import FORMAT
 from .mode import Bounds, Rounding
-from .primitives import F64, MAX_BITS
+from .primitives import MAX_BITS
 from .step_log import NodeLog, StepLog
 
 Attrs = Mapping[str, Any]
@@ -31,7 +31,10 @@ OnForged = Callable[[int, int, int], None]
 
 
 class Evaluator(Protocol):
-    """A library that computes in binary64, within the bounds of docs/rounding-logs.md."""
+    """A library that computes in binary64, within the bounds of docs/rounding-logs.md.
+
+    An evaluation is good until the next one is asked for.
+    """
 
     @property
     def name(self) -> str: ...
@@ -40,8 +43,8 @@ class Evaluator(Protocol):
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
         ...
 
-    def matmul(self, a: F64, b: F64) -> F64:
-        """[..., M, K] times [..., K, N], of any strides."""
+    def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
+        """[..., M, K] times [..., K, N], f32 matrices with contiguous rows or columns, as `mm` and `bmm` do it."""
         ...
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
@@ -88,16 +91,22 @@ class Rounded:
         return [self.round(node, name, inputs, attrs, evaluation)]
 
     def round(
-        self, node: int, name: str, inputs: Sequence[Array], attrs: Attrs, evaluation: Evaluation
+        self,
+        node: int,
+        name: str,
+        inputs: Sequence[Array],
+        attrs: Attrs,
+        evaluation: Evaluation,
+        out: Array | None = None,
     ) -> Array:
-        """What the evaluation of a node is rounded to."""
+        """What the evaluation of a node is rounded to: in `out`, if it is given and has the evaluation's shape."""
         if self._given is None:
-            values, canonical = write(evaluation, self.rounding)
+            values, canonical = write(evaluation, self.rounding, out)
             if canonical is not None:
                 self._written[node] = NodeLog(self._form, values.size, canonical)
             return values
         canonical = self._given.canonical(node, self._form, evaluation.x.size)
-        followed = follow(name, inputs, attrs, evaluation, canonical, self.rounding)
+        followed = follow(name, inputs, attrs, evaluation, canonical, self.rounding, out)
         self.corrections += followed.corrections
         if followed.forged is not None and self._on_forged:
             self._on_forged(self._step, node, followed.forged)

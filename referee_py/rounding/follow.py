@@ -37,9 +37,12 @@ class Followed(NamedTuple):
     forged: int | None
 
 
-def write(evaluation: Evaluation, rounding: Rounding) -> tuple[Array, bytes | None]:
-    """A trainer's output, f32, and the canonical bytes of its log; none if there is nothing to say."""
-    found = search(evaluation, rounding.bits, BAND)
+def write(evaluation: Evaluation, rounding: Rounding, out: Array | None = None) -> tuple[Array, bytes | None]:
+    """A trainer's output, f32, and the canonical bytes of its log; none if there is nothing to say.
+
+    The output is in `out`, if that is given and the evaluation is about all of it.
+    """
+    found = search(evaluation, rounding.bits, BAND, out)
     values, x = found.values.reshape(-1), evaluation.x.reshape(-1)
     up = values[found.narrow] > x[found.narrow]
     places = _Places(evaluation, rounding.bits)
@@ -55,9 +58,10 @@ def follow(
     evaluation: Evaluation,
     canonical: bytes | None,
     rounding: Rounding,
+    out: Array | None = None,
 ) -> Followed:
-    """The truth of a node under its log, which may be anybody's bytes, or none."""
-    found, bits = search(evaluation, rounding.bits, _SLACK), rounding.bits
+    """The truth of a node under its log, which may be anybody's bytes, or none. `out` as in `write`."""
+    found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(evaluation, bits)
     log = forms.read(canonical, places.elements, rounding.form)
     in_band, logged = np.union1d(found.narrow, found.wide), np.union1d(log.narrow, log.wide)
@@ -131,11 +135,12 @@ class _Places:
         return found
 
 
-def search(evaluation: Evaluation, bits: int, widen: float) -> Found:
+def search(evaluation: Evaluation, bits: int, widen: float, out: Array | None = None) -> Found:
     """Round an evaluation, and find what lies in the band."""
     shape, rows, columns = _laid_out(evaluation)
     x = np.ascontiguousarray(evaluation.x).reshape(shape)
-    found = round_to_grid(x, rows, columns, bits, widen)
+    given = None if out is None or evaluation.rest is not None else out.reshape(shape)
+    found = round_to_grid(x, rows, columns, bits, widen, given)
     return found._replace(values=found.values.reshape(evaluation.x.shape))
 
 

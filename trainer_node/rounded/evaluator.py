@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from repops.rounding import round_all
-from repops.wide import Wide, wide_sum, widen
+from repops.wide import Wide, Workspace, wide_sum, widen
 from torch.nn import functional
 
 from referee_py.commit.tensor import Array
@@ -35,20 +35,25 @@ __all__ = ["Attrs", "Evaluator", "TorchEvaluator"]
 
 
 class TorchEvaluator:
-    """Computes with the threads that torch is set to."""
+    """Computes with the threads that torch is set to. An evaluation is good until the next one is asked for."""
 
     name = "torch"
+
+    def __init__(self) -> None:
+        self._space = Workspace()
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
         if not all(v.size for v in inputs):
             return readable(name, inputs, attrs, bounds)
+        self._space.begin()
         evaluation = self._evaluate(name, inputs, attrs, bounds)
         # NOTE: torch multiplies absent taps as zeros, and zero times an infinite weight is NaN. By docs/opset.md,
         # section 2, they meet nothing.
-        if name.startswith("conv2d") and not np.isfinite(evaluation.x).all():
-            return readable(name, inputs, attrs, bounds)
-        return evaluation
+        finite = all(np.isfinite(norms).all() for norms in evaluation.radius.factors)
+        return (
+            evaluation if finite or not name.startswith("conv2d") else readable(name, inputs, attrs, bounds)
+        )
 
     def _evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         if name in ELEMENTARY:
@@ -76,19 +81,30 @@ class TorchEvaluator:
 
     # ------------------------------------------------------------------------------------------------ products
 
-    def matmul(self, a: F64, b: F64) -> F64:
-        """[..., M, K] times [..., K, N], of any strides."""
-        return self.multiply(torch.from_numpy(a), torch.from_numpy(b)).numpy()
+    def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
+        """[..., M, K] times [..., K, N], f32 matrices with contiguous rows or columns."""
+        self._space.begin()
+        return self._product(a, b, bounds)
 
     def multiply(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """The same of tensors."""
-        return a @ b
+        """The same in f64: what other libraries do otherwise."""
+        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        return torch.matmul(a, b, out=torch.from_numpy(self._space.array(shape)))
 
     def _product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
-        left, right = widen(a), widen(b)
-        x = self.matmul(left.values, right.values)
+        left, right = self._wide(a), self._wide(b)
+        x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
         rows = factor(a.shape[-1], bounds) * left.rows
         return _evaluation(x, rows[..., :, None], right.columns[..., None, :])
+
+    def _wide(self, x: Array) -> Wide:
+        if x.strides[-1] == x.itemsize or x.shape[-1] == 1:
+            return widen(x, self._space)
+        turned = widen(x.swapaxes(-1, -2), self._space)
+        return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
+
+    def _wide_tensor(self, x: torch.Tensor) -> Wide:
+        return widen(x.contiguous().numpy(), self._space)
 
     # ------------------------------------------------------------------------------------------------ images
 
@@ -113,14 +129,14 @@ class TorchEvaluator:
     ) -> Evaluation:
         """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
         (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
-        left = _widened(weights)
+        left = self._wide_tensor(weights)
         if places >= SMALL_PLANE:
-            right = _widened(columns)
+            right = self._wide_tensor(columns)
             x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
             norms = right.columns[:, :, None, :]
         else:
             # NOTE: small planes side by side, or each product would be too small for the library.
-            right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+            right = self._wide_tensor(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
             x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
             x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
             norms = right.columns.reshape(groups, 1, images, places).transpose(2, 0, 1, 3)
@@ -136,8 +152,8 @@ class TorchEvaluator:
         columns = unfold(torch.from_numpy(x), kernel, attrs)
         images, _, taps, places = columns.shape
         gradient = torch.from_numpy(dy).reshape(images, groups, filters // groups, places)
-        left = _widened(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
-        right = _widened(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+        left = self._wide_tensor(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
+        right = self._wide_tensor(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
         product = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values).transpose(1, 2))
         shape = filters, x.shape[1] // groups, *kernel
         rows = (factor(images * places, bounds) * left.rows).reshape(filters, 1, 1, 1)
@@ -233,7 +249,3 @@ def _evaluation(x: torch.Tensor | F64, *factors: F64) -> Evaluation:
 def _known(factors: F64) -> F64:
     """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
     return np.where(np.isnan(factors), np.inf, factors)
-
-
-def _widened(x: torch.Tensor) -> Wide:
-    return widen(x.contiguous().numpy())

@@ -23,7 +23,6 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.rounding.evaluate import Evaluation, evaluate
 from referee_py.rounding.mode import Bounds
-from referee_py.rounding.primitives import F64
 
 from .evaluator import Attrs, Evaluator, TorchEvaluator
 
@@ -36,6 +35,7 @@ class Split(TorchEvaluator):
     """Contracts parts of the contracted dimension, and adds up what it finds in their order."""
 
     def __init__(self, name: str, parts: Parts) -> None:
+        super().__init__()
         self.name = name
         self._parts = parts
 
@@ -88,9 +88,8 @@ class NumpyEvaluator:
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         return evaluate(name, inputs, attrs, bounds)
 
-    def matmul(self, a: F64, b: F64) -> F64:
-        found: F64 = a @ b
-        return found
+    def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
+        return evaluate("mm", [a, b], {}, bounds)
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
         wide = [v.astype(np.float64) for v in inputs]
