@@ -10,7 +10,7 @@ import copy
 import gc
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -109,9 +109,17 @@ def eager_step(recipe: Recipe, keep: bool = True, device: str = "cpu") -> Callab
         chosen = order[step % len(order)]
         step += 1
         optimizer.zero_grad()
-        loss = module(**{name: tensor[chosen] for name, tensor in data.items()}).loss
+        loss = loss_of(recipe, module, {name: tensor[chosen] for name, tensor in data.items()})
         loss.backward()
         optimizer.step()
         return loss
 
     return one
+
+
+def loss_of(recipe: Recipe, module: torch.nn.Module, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """What a recipe trains on: the module's own loss, or one of its output and the labels."""
+    if recipe.loss is None:
+        found: torch.Tensor = module(**batch).loss
+        return found
+    return recipe.loss(module(batch["x"]), batch["y"])

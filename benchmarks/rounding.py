@@ -1,0 +1,178 @@
+"""Rounding logs measured: the experiments of Srivastava et al. (2024), section 6, at the size of this machine.
+
+    rounding-logs         their table 2: how large the logs of a step are
+    rounding-corrections  their table 3: how many elements of a step an auditor rounds otherwise than by itself
+    rounding-overhead     their table 5: CPU time of a step beside plain training in FP64 and in FP32, one thread
+    rounding-runs         their figure 5: whole runs on hardware that differs, with logs and without
+
+Models are theirs, and two small ones for long runs; the text is given, or made up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import repops
+import torch
+from torch import nn
+
+from referee_py.commit.tensor import Array
+from referee_py.errors import Unavailable
+from referee_py.execute import Executor, State, executor_for
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import LogBook
+from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.mode import Rounding
+from referee_py.rounding.step_log import StepLog
+from trainer_node.bundle import Bundle
+from trainer_node.capture import SGD, Adam, Recipe, load_recipe, synthetic
+from trainer_node.datasets import read_text
+from trainer_node.rounded.variations import evaluator_of
+
+BITS = (32, 31, 30, 29, 28, 27, 26)
+PAPER_LOGS = {"resnet50": {32: "96 MB", 26: "91 MB"}, "gpt2-small": {32: "20 MB", 26: "18 MB"}}
+PAPER_CORRECTIONS = {
+    "resnet50": {32: "25", 31: "12", 30: "5", 29: "4", 28: "0", 27: "0", 26: "0"},
+    "gpt2-small": {32: "21", 31: "3", 30: "3", 29: "0.4"},
+}
+"""Forward and backward together."""
+
+
+# ---------------------------------------------------------------------------------------------------- models
+
+
+def recipe_of(name: str, text: Path | None = None) -> Recipe:
+    """The paper's two models with its batches, two of its comparisons, and the small ones of the long runs."""
+    match name:
+        case "resnet50":
+            return load_recipe(name, steps=100, batch_size=64)
+        case "gpt2-small":
+            recipe = load_recipe(name, steps=100, batch_size=8, length=64)
+            return recipe if text is None else dataclasses.replace(recipe, data=_tokens(text, 64))
+        case "small-cnn":
+            return _small_cnn()
+        case "small-gpt":
+            return _small_gpt(text)
+    return load_recipe(name, steps=100)
+
+
+def _tokens(text: Path, length: int) -> Mapping[str, Array]:
+    tokens = read_text(text, length).tensors["tokens"]
+    return {"input_ids": tokens, "labels": tokens}
+
+
+def _small_cnn() -> Recipe:
+    """Three convolutions with batch norm on 32 x 32 images, batches of 32."""
+    layers: list[nn.Module] = []
+    for channels, wide in ((3, 32), (32, 32), (32, 64)):
+        layers += [
+            nn.Conv2d(channels, wide, 3, padding=1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]
+    pixels, labels = synthetic.images(0, 512, (3, 32, 32), 10)
+    return Recipe(
+        name="small-cnn",
+        module=nn.Sequential(*layers, nn.Flatten(), nn.Linear(1024, 10)),
+        loss=nn.functional.cross_entropy,
+        optimizer=SGD(lr=0.05, momentum=0.9),
+        data={"x": pixels, "y": labels},
+        steps=200,
+        batch_size=32,
+    )
+
+
+def _small_gpt(text: Path | None) -> Recipe:
+    """A GPT of two layers of width 128 on windows of 64 bytes, batches of 8."""
+    import transformers
+
+    config = transformers.GPT2Config(
+        vocab_size=256, n_layer=2, n_embd=128, n_head=4, n_positions=65, use_cache=False
+    )
+    made_up = synthetic.tokens(0, 512, 64, 256)
+    return Recipe(
+        name="small-gpt",
+        module=transformers.GPT2LMHeadModel(config).train(),
+        loss=None,
+        optimizer=Adam(lr=1e-3, decoupled=True),
+        data={"input_ids": made_up, "labels": made_up} if text is None else _tokens(text, 64),
+        steps=200,
+        batch_size=8,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- running
+
+
+class Borrowed:
+    """Another's book, as an auditor has it."""
+
+    def __init__(self, book: LogBook) -> None:
+        self._book = book
+
+    def get(self, step: int) -> StepLog:
+        found = self._book.get(step)
+        if found is None:
+            raise Unavailable(f"the log of step {step} is not written yet")
+        return found
+
+    def put(self, step: int, log: StepLog) -> None: ...
+
+
+class Observed(Rounded):
+    """Tells `watch` of each evaluation with its node, and counts corrections by node."""
+
+    watch: Callable[[int, Evaluation], None] | None = None
+
+    def __init__(self, rounding: Rounding, book: LogBook, evaluator: str) -> None:
+        super().__init__(rounding, book, evaluator_of(evaluator))
+        self.corrected: dict[int, int] = {}
+
+    def round(self, node: int, *given: Any, **named: Any) -> Array:
+        if self.watch:
+            self.watch(node, given[3])
+        before = self.corrections
+        values = super().round(node, *given, **named)
+        self.corrected[node] = self.corrected.get(node, 0) + self.corrections - before
+        return values
+
+
+@dataclasses.dataclass
+class Party:
+    """Somebody who runs a program in this mode."""
+
+    backend: Observed
+    executor: Executor
+    state: State
+
+    @classmethod
+    def of(cls, bundle: Bundle, rounding: Rounding, book: LogBook, evaluator: str = "torch") -> Party:
+        backend = Observed(rounding, book, evaluator)
+        executor = executor_for(bundle.program, bundle.constants, backend)
+        return cls(backend, executor, State.of(0, bundle.initial))
+
+    def step(self) -> None:
+        self.state, _ = self.executor.step(self.state, False)
+
+    def checkpoint(self) -> bytes:
+        """Takes a step and commits to it."""
+        self.state, trace = self.executor.step(self.state, True)
+        assert trace is not None
+        return trace.root
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads(), repops.get_num_threads()
+    torch.set_num_threads(1)
+    repops.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads[0])
+        repops.set_num_threads(threads[1])

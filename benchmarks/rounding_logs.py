@@ -1,0 +1,117 @@
+"""How large the logs of a step are, and what share of elements has an entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.follow import BAND, radius_at
+from referee_py.rounding.mode import Bounds, Rounding
+from referee_py.rounding.packing import compress
+from referee_py.rounding.primitives import FIXED_TAU, log, quantum
+from trainer_node.capture import build
+
+from .report import Table
+from .rounding import PAPER_LOGS, Party, one_thread, recipe_of
+
+MODELS = ("gpt2-small", "resnet50", "vgg11", "logistic")
+SAMPLE = 1 << 18
+"""Elements of a node from which the share that is to be expected is taken."""
+_POWERS = np.array([1, 3, 9, 27, 81], dtype=np.uint8)
+
+
+@dataclass
+class _Dense:
+    """The log as the paper writes it, with its fixed threshold, of every node that has one."""
+
+    bits: int
+    elements: int = 0
+    packed: int = 0
+    sent: int = 0
+    expected: float = 0.0
+
+    def watch(self, _: int, evaluation: Evaluation) -> None:
+        x = evaluation.x.reshape(-1)
+        digits = np.concatenate(
+            [log(part, self.bits, FIXED_TAU) for part in np.array_split(x, x.size // SAMPLE + 1)]
+        )
+        digits = np.pad(digits, (0, -x.size % 5), constant_values=1)
+        packed = (digits.reshape(-1, 5) * _POWERS).sum(axis=1, dtype=np.uint8).tobytes()
+        self.elements += x.size
+        self.packed += len(packed)
+        self.sent += len(compress(packed))
+        chosen = np.arange(0, x.size, x.size // SAMPLE + 1)
+        finite = np.where(np.isfinite(x[chosen]), x[chosen], 0.0)
+        width = 2 * BAND * radius_at(evaluation, chosen) / quantum(finite, self.bits)
+        self.expected += float(np.minimum(width, 1).mean()) * x.size if chosen.size else 0.0
+
+
+def measure(text: Path | None) -> Table:
+    """Of the second step."""
+    columns = [
+        "model",
+        "b",
+        "elements",
+        "dense",
+        "+ zstd",
+        "paper: + zip",
+        "sparse, proven",
+        "dense / sparse",
+    ]
+    columns += ["sparse, probable", "dense / sparse", "in the band, of a million", "expected"]
+    table = Table("rounding-logs", columns)
+    with one_thread():
+        for name in MODELS:
+            bundle = build(recipe_of(name, text))
+            for bits in (32, 26):
+                dense, sizes, shares = _Dense(bits), [], []
+                for bounds in Bounds:
+                    book = MemoryBook()
+                    party = Party.of(bundle, Rounding(bits, bounds), book)
+                    party.step()
+                    party.backend.watch = dense.watch if bounds is Bounds.PROVEN else None
+                    party.step()
+                    found = book.get(2)
+                    assert found is not None
+                    sizes.append(len(found.encode()))
+                    shares.append(sum(_entries(each.canonical) for each in found.nodes.values()))
+                table.add(
+                    *(
+                        name,
+                        str(bits),
+                        f"{dense.elements / 1e6:.1f} M",
+                        _size(dense.packed),
+                        _size(dense.sent),
+                    ),
+                    *(
+                        PAPER_LOGS.get(name, {}).get(bits, ""),
+                        _size(sizes[0]),
+                        f"{dense.sent / sizes[0]:.0f}",
+                    ),
+                    *(_size(sizes[1]), f"{dense.sent / sizes[1]:.0f}"),
+                    *(
+                        f"{shares[0] / dense.elements * 1e6:.1f}",
+                        f"{dense.expected / dense.elements * 1e6:.1f}",
+                    ),
+                )
+    return table
+
+
+def _entries(canonical: bytes) -> int:
+    """How many entries a sparse log says that it has: its first two varints."""
+    numbers, at = [], 0
+    for _ in range(2):
+        end = at
+        while canonical[end] > 0x7F:
+            end += 1
+        numbers.append(sum((byte & 0x7F) << 7 * place for place, byte in enumerate(canonical[at : end + 1])))
+        at = end + 1
+    return sum(numbers)
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1e6:.1f} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:.1f} kB"

@@ -1,0 +1,212 @@
+"""Runs on hardware that differs: corrections a step, time a step, and whether the weights stay the same."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from referee_py.commit.tensor import Array
+from referee_py.execute import State
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.mode import Rounding
+from trainer_node.capture import Recipe, build
+from trainer_node.capture.sampling import data_order
+
+from .models import eager_step, loss_of
+from .report import Table, ms
+from .rounding import BITS, PAPER_CORRECTIONS, Borrowed, Party, one_thread, recipe_of
+from .steps import optimizer_of
+from .timing import medians, ratio
+
+_ORDERS = ("blocked", "permuted", "halves")
+AUDITORS = {
+    "small-cnn": (*_ORDERS, "direct"),
+    "small-gpt": (*_ORDERS, "numpy"),
+    "resnet50": (*_ORDERS, "direct"),
+    "gpt2-small": (*_ORDERS, "numpy"),
+}
+LONG = {"small-cnn": 200, "small-gpt": 200, "resnet50": 5, "gpt2-small": 5}
+WARM_UP = 1
+
+
+def corrections(text: Path | None, steps: int = 2) -> Table:
+    """Elements a step that an auditor rounds as the log says and not as its own value, the mean of two auditors."""
+    table = Table("rounding-corrections", ["model", "", *(f"b = {bits}" for bits in BITS)])
+    with one_thread():
+        for name in ("resnet50", "gpt2-small"):
+            bundle = build(recipe_of(name, text))
+            labels = bundle.labels["nodes"]
+            rows: dict[str, list[str]] = {"forward": [], "backward and optimizer": [], "all": []}
+            for bits in BITS:
+                rounding, book = Rounding(bits), MemoryBook()
+                trainer = Party.of(bundle, rounding, book)
+                for _ in range(steps):
+                    trainer.step()
+                counts = dict.fromkeys(rows, 0)
+                for evaluator in ("permuted", "halves"):
+                    auditor = Party.of(bundle, rounding, Borrowed(book), evaluator)
+                    for _ in range(steps):
+                        auditor.step()
+                    for node, count in auditor.backend.corrected.items():
+                        later = "gradient" in labels[node] or "optimizer" in labels[node]
+                        counts["backward and optimizer" if later else "forward"] += count
+                        counts["all"] += count
+                for row, found in rows.items():
+                    found.append(f"{counts[row] / steps / 2:.1f}")
+            for row, found in rows.items():
+                table.add(name, row, *found)
+            table.add(name, "paper, all", *(PAPER_CORRECTIONS[name].get(bits, "") for bits in BITS))
+    return table
+
+
+def overhead(text: Path | None, turns: int) -> Table:
+    """Milliseconds of CPU time a step, in turns."""
+    columns = ["model", "b", "FP32", "FP64", "trainer", "auditor", "trainer / FP64", "auditor / FP64"]
+    table = Table("rounding-overhead", [*columns, "trainer / FP32", "auditor / FP32"])
+    with one_thread():
+        for name in ("gpt2-small", "resnet50", "vgg11", "small-gpt", "small-cnn"):
+            recipe = recipe_of(name, text)
+            plain, wide = eager_step(recipe), eager_step(in_f64(recipe))
+            bundle = build(recipe)
+            for bits in (32, 26):
+                book = MemoryBook()
+                trainer = Party.of(bundle, Rounding(bits), book)
+                auditor = Party.of(bundle, Rounding(bits), Borrowed(book))
+                times: list[list[float]] = [[], [], [], []]
+                for turn in range(WARM_UP + turns):
+                    for found, work in zip(times, (plain, wide, trainer.step, auditor.step), strict=True):
+                        began = time.process_time()
+                        work()
+                        if turn >= WARM_UP:
+                            found.append(time.process_time() - began)
+                    _same(trainer.state, auditor.state)
+                over = [f"{ratio(times[who], times[base]):.2f}" for base in (1, 0) for who in (2, 3)]
+                table.add(name, str(bits), *(ms(value) for value in medians(times)), *over)
+    return table
+
+
+def in_f64(recipe: Recipe) -> Recipe:
+    """The same training in FP64 throughout, nothing rounded."""
+    data = {
+        name: array.astype(np.float64) if array.dtype == np.float32 else array
+        for name, array in recipe.data.items()
+    }
+    return dataclasses.replace(recipe, module=copy.deepcopy(recipe.module).double(), data=data)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of one run of a trainer, with auditors that differ from it."""
+
+    table: Table
+    curves: dict[str, list[float]]
+    """Distance of weights from the trainer's, by step, of auditors without logs, and of plain FP32 in another order."""
+
+
+def runs(name: str, bits: int, text: Path | None = None, steps: int | None = None) -> Outcome:
+    """A trainer and auditors that differ: identical checkpoints with logs; without, the step at which weights part."""
+    columns = [
+        "model",
+        "b",
+        "steps",
+        "auditor",
+        "checkpoints with logs",
+        "corrections a step",
+        "weights without logs",
+    ]
+    table, curves = Table("rounding-runs", [*columns, "distance at the end"]), dict[str, list[float]]()
+    recipe, rounding, steps = recipe_of(name, text), Rounding(bits), steps or LONG[name]
+    with one_thread():
+        bundle, book = build(recipe), MemoryBook()
+        trainer = Party.of(bundle, rounding, book)
+        truth = _run(trainer, steps)
+        for evaluator in AUDITORS[name]:
+            auditor = Party.of(bundle, rounding, Borrowed(book), evaluator)
+            followed = _run(auditor, steps)
+            _same(trainer.state, auditor.state)
+            alone = _run(Party.of(bundle, rounding, MemoryBook(), evaluator), steps)
+            curves[evaluator] = [_distance(a, b) for a, b in zip(alone.states, truth.states, strict=True)]
+            pairs = enumerate(zip(alone.hashes, truth.hashes, strict=True), 1)
+            parted = next((step for step, (mine, theirs) in pairs if mine != theirs), None)
+            table.add(
+                *(name, str(bits), str(steps), evaluator),
+                "identical" if followed.roots == truth.roots else "**differ**",
+                f"{auditor.backend.corrections / steps:.3g}",
+                f"part at step {parted}" if parted else "the same",
+                f"{curves[evaluator][-1]:.1e}",
+            )
+        if bits == 32:
+            curves["FP32"] = _plain(recipe, steps)
+    return Outcome(table, curves)
+
+
+@dataclasses.dataclass
+class _Run:
+    roots: list[bytes] = dataclasses.field(default_factory=list)
+    hashes: list[bytes] = dataclasses.field(default_factory=list)
+    states: list[list[Array]] = dataclasses.field(default_factory=list)
+
+
+def _run(party: Party, steps: int) -> _Run:
+    """Checkpoints in four places, weights in twenty."""
+    at = {max(round(steps * k / 4), 1) for k in (1, 2, 3, 4)}
+    kept = points(steps)
+    found = _Run()
+    for step in range(1, steps + 1):
+        if step in at:
+            found.roots.append(party.checkpoint())
+        else:
+            party.step()
+        found.hashes.append(b"".join(party.state.slot_hashes()))
+        if step in kept:
+            found.states.append(party.state.copy().arrays)
+    return found
+
+
+def points(steps: int) -> list[int]:
+    """The steps at which weights are compared, the last one among them."""
+    return sorted({max(round(steps * k / 20), 1) for k in range(1, 21)})
+
+
+def _plain(recipe: Recipe, steps: int) -> list[float]:
+    """Ordinary FP32 training beside the same with each batch turned around: sums in another order."""
+    sides = [copy.deepcopy(recipe.module), copy.deepcopy(recipe.module)]
+    optimizers = [optimizer_of(recipe.optimizer, module) for module in sides]
+    data = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in recipe.data.items()}
+    size = len(next(iter(data.values())))
+    order = torch.from_numpy(data_order(recipe.seed, size, recipe.batch_size, steps))
+    distances = []
+    for step in range(1, steps + 1):
+        for side, (module, optimizer) in enumerate(zip(sides, optimizers, strict=True)):
+            chosen = order[step - 1].flip(0) if side else order[step - 1]
+            batch = {name: tensor[chosen] for name, tensor in data.items()}
+            optimizer.zero_grad()
+            loss_of(recipe, module, batch).backward()
+            optimizer.step()
+        if step in points(steps):
+            apart = [
+                (a - b).double().square().sum() for a, b in zip(*(m.parameters() for m in sides), strict=True)
+            ]
+            distances.append(math.sqrt(float(sum(apart).detach())))
+    return distances
+
+
+def _same(a: State, b: State) -> None:
+    if a.slot_hashes() != b.slot_hashes():
+        raise AssertionError("an auditor has other weights than the trainer whose logs it follows")
+
+
+def _distance(a: list[Array], b: list[Array]) -> float:
+    """Euclidean, over all f32 slots."""
+    parts = [
+        float(np.square(x.astype(np.float64) - y).sum())
+        for x, y in zip(a, b, strict=True)
+        if x.dtype == np.float32
+    ]
+    return math.sqrt(sum(parts))
