@@ -105,6 +105,10 @@ constraints: $(VENV) ## Resolve every Python dependency anew (torch and the CUDA
 bench: setup ## Measure kernels, steps, commitments and disputes on this machine
 	$(BIN)/python scripts/bench.py $(ARGS)
 
+.PHONY: bench-rounding
+bench-rounding: setup ## Measure rounding logs: sizes, corrections, overhead, runs on hardware that differs
+	$(BIN)/python scripts/bench_rounding.py $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that setup and the tests made
 	rm -rf .venv node_modules .build dist .hypothesis referee_py/abi/*.json kernels/repops/librepops.*

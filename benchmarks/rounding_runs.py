@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -210,3 +211,28 @@ def _distance(a: list[Array], b: list[Array]) -> float:
         if x.dtype == np.float32
     ]
     return math.sqrt(sum(parts))
+
+
+def plot(curves: Mapping[str, Mapping[str, list[float]]], path: Path) -> None:
+    """How far weights are from the trainer's, by step: the paper's figure 5."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(curves), figsize=(5 * len(curves), 3.6), sharey=True)
+    for panel, (name, lines) in zip(axes, curves.items(), strict=True):
+        at = points(LONG[name])
+        for label, distances in lines.items():
+            plain = label == "FP32"
+            look = {"color": "black", "linestyle": "--"} if plain else {}
+            panel.plot(at, distances, label="FP32, two orders" if plain else f"FP64 rounded, {label}", **look)
+        panel.plot(at, [0.0] * len(at), label="with logs, all of them", color="green", linewidth=2.5)
+        panel.set_yscale("symlog", linthresh=1e-9)
+        panel.set_title(name)
+        panel.set_xlabel("step")
+    axes[0].set_ylabel("distance of weights from the trainer's")
+    axes[0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
