@@ -57,6 +57,12 @@ def replay_of(
     return Replay(near.package(), backend, store, checkpoints, book=book)
 
 
+@pytest.fixture(autouse=True)
+def _every_level() -> None:
+    """NOTE: a node that another test has opened may have left warnings out."""
+    structlog.reset_defaults()
+
+
 @pytest.fixture
 def trainer(tmp_path: Path) -> Iterator[Trainer]:
     found = Trainer(tmp_path / "trainer")
