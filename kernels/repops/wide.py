@@ -65,10 +65,13 @@ def widen(x: F32, space: Workspace) -> Wide:
 
     Rows are contiguous, but matrices and their rows may lie anywhere. Raises ShapeError otherwise.
     """
-    if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1):
+    if x.ndim < 2 or x.dtype != np.float32 or (x.strides[-1] != 4 and x.shape[-1] > 1 and x.size):
         raise ShapeError("widen: x is no float32 array of rank 2 or more with contiguous rows", shape=x.shape)
     *batch, m, n = x.shape
     wide = Wide(*map(space.array, (x.shape, (*batch, m), (*batch, n))))
+    if not x.size:
+        wide.rows[...] = wide.columns[...] = 0
+        return wide
     first = np.zeros(batch, np.int64)
     for axis, size in enumerate(batch):
         ones = (1,) * (len(batch) - axis - 1)

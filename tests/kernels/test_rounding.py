@@ -1,0 +1,134 @@
+"""Rounding to a grid, and operands made wide: the kernels against exact arithmetic, on every instruction set."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from repops.library import BEST_ISA
+from repops.opset import ShapeError
+from repops.rounding import round_all, round_to_grid
+from repops.wide import Workspace, wide_sum, widen
+
+from referee_py.rounding.band import midpoint_distance
+from referee_py.rounding.primitives import F64, quantum, rnd
+
+BITS = (26, 29, 32)
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], b: int) -> list[F64]:
+    """Any bits; numbers of any size; sums as they come; neighbours of midpoints; powers of two and what is beside them."""
+    powers = 2.0 ** rng.integers(-152, 129, shape)
+    beside = np.array([0, 2.0**-25, -(2.0**-26), 2.0**-40, -(2.0**-26) - 2.0**-40, -(2.0**-53)])
+    grid = rnd(rng.normal(size=shape), b)
+    some = rng.normal(size=shape)
+    some[0, 0, :5], some[0, 1] = 0.0, -0.0
+    return [
+        rng.integers(0, 2**64, shape, dtype=np.uint64).view(np.float64),
+        np.exp(rng.normal(0, 40, shape)) * rng.choice([-1.0, 1.0], shape),
+        some,
+        grid + quantum(grid, b) * (rng.choice([-0.5, 0.5], shape) + rng.normal(0, 1e-3, shape)),
+        powers * (1 + rng.choice(beside, shape)),
+    ]
+
+
+def radii(rng: np.random.Generator, rows: tuple[int, ...], columns: tuple[int, ...]) -> list[tuple[F64, F64]]:
+    sparse = rng.random(columns) * (rng.random(columns) < 0.5)
+    return [
+        (rng.random(rows) * 1e-8, rng.random(columns)),
+        (2.0 ** rng.integers(-150, 100, rows), sparse),
+        (np.exp(rng.normal(-20, 8, rows)), np.exp(rng.normal(-20, 8, columns))),
+        (np.full(rows, math.inf), sparse),
+    ]
+
+
+@pytest.mark.parametrize("b", BITS)
+@pytest.mark.parametrize("shape", [(3, 37, 53), (1, 1, 5), (2, 3, 1), (1, 64, 4099)])
+def test_what_is_near_a_midpoint_is_found(b: int, shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(b)
+    outer, m, n = shape
+    found_any = False
+    for x in values(rng, shape if m > 1 and n >= 5 else (3, 37, 53), b):
+        sized = x[:outer, :m, :n] if x.shape != shape else x
+        sized = np.ascontiguousarray(sized)
+        for rows, columns in radii(rng, (sized.shape[0], sized.shape[1]), (sized.shape[0], sized.shape[2])):
+            for widen_by in (1.0, 1.25):
+                found_any |= _check(sized, rows, columns, b, widen_by)
+    assert found_any
+
+
+def _check(x: F64, rows: F64, columns: F64, b: int, widen_by: float) -> bool:
+    with np.errstate(all="ignore"):
+        radius = rows[..., None] * columns[..., None, :]
+        near = np.isfinite(x) & (midpoint_distance(x, b) <= widen_by * radius) & (radius > 0)
+        step = quantum(np.where(np.isfinite(x), x, 0.0), b)
+    narrow = near & (radius < 0.125 * step)
+    want = rnd(x, b).astype(np.float32) + np.float32(0)
+    want[np.isnan(want)] = np.float32(np.nan)
+    for isa in range(BEST_ISA + 1):
+        found = round_to_grid(x, rows, columns, b, widen_by, isa=isa)
+        assert np.array_equal(found.values.view(np.uint32), want.view(np.uint32))
+        assert np.array_equal(found.narrow, np.flatnonzero(narrow))
+        assert np.array_equal(found.wide, np.flatnonzero(near & ~narrow))
+    return bool(near.any())
+
+
+@pytest.mark.parametrize("b", BITS)
+def test_all_of_an_array_keeps_the_signs_of_zeros(b: int) -> None:
+    for x in values(np.random.default_rng(b), (3, 37, 53), b):
+        want = rnd(x, b).astype(np.float32)
+        want[np.isnan(want)] = np.float32(np.nan)
+        assert np.array_equal(round_all(x, b).view(np.uint32), want.view(np.uint32))
+    assert round_all(np.zeros((0, 3)), b).shape == (0, 3)
+
+
+def test_more_positions_than_were_thought_of_are_all_found() -> None:
+    x = np.full((2, 500, 40), 1 + 2.0**-24)
+    found = round_to_grid(x, np.ones(1), np.full(1, 2.0**-60), 32, 1.0)
+    assert np.array_equal(found.narrow, np.arange(x.size))
+
+
+def test_bad_input_is_refused() -> None:
+    x, one = np.zeros((2, 3)), np.ones(1)
+    with pytest.raises(ValueError, match="33 bits"):
+        round_to_grid(x, one, one, 33, 1.0)
+    for wrong in (x.T, x.astype(np.float32), x[0]):
+        with pytest.raises(ShapeError):
+            round_to_grid(wrong, one, one, 32, 1.0)
+    with pytest.raises(ShapeError):
+        round_to_grid(x, one, one, 32, 1.0, np.zeros((3, 2), np.float32))
+    with pytest.raises(ShapeError):
+        widen(np.zeros((3, 4), np.float32).T, Workspace())
+    with pytest.raises(ShapeError):
+        wide_sum(np.zeros((3, 4), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 1), (3, 0), (0, 3), (2, 33, 17), (2, 3, 64, 40)])
+def test_operands_are_widened_where_they_lie(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    x = np.exp(rng.normal(0, 20, shape)).astype(np.float32)
+    larger = np.zeros([2 * size for size in shape], np.float32)
+    lying = larger[tuple(slice(None, size) for size in shape)]
+    lying[...] = x
+    space = Workspace()
+    for _ in range(2):
+        space.begin()
+        for operand in (x, lying):
+            found = widen(operand, space)
+            assert np.array_equal(found.values, x)
+            exact = x.astype(np.float64)
+            assert np.allclose(found.rows, np.sqrt((exact * exact).sum(-1)), rtol=1e-12, atol=0)
+            assert np.allclose(found.columns, np.sqrt((exact * exact).sum(-2)), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(4, 9, 1), (4, 9, 5), (1, 1, 1), (3, 0, 2), (0, 3, 2), (2, 1000, 33)])
+def test_sums_are_within_their_bound(shape: tuple[int, int, int]) -> None:
+    x = np.random.default_rng(3).normal(0, 1e10, shape).astype(np.float32)
+    total, magnitude = wide_sum(x)
+    for o in range(shape[0]):
+        for i in range(shape[2]):
+            terms = [float(v) for v in x[o, :, i]]
+            size = math.fsum(map(abs, terms))
+            assert abs(total[o, i] - math.fsum(terms)) <= shape[1] * 2.0**-53 * size
+            assert abs(magnitude[o, i] - size) <= shape[1] * 2.0**-53 * size
