@@ -7,6 +7,7 @@ packing     zstd and digests, for both forms
 bounds      how far an evaluation can be from the exact value; taps: which elements meet in a convolution
 evaluate    every operator in binary64, each with its radius
 band        which elements have an entry; follow: writing a log, and following one, for whole nodes
+thresholds  which have one in the dense form besides
 settle      chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
 truth       what a verifier computes for a whole node
 exact       the same for one element, to be read

@@ -21,9 +21,10 @@ from .book import LogBook
 from .evaluate import Evaluation, Kind, kind
 from .follow import follow, write
 from .forms import FORMAT
-from .mode import Bounds, Rounding
-from .primitives import MAX_BITS
+from .mode import Bounds, Form, Rounding
+from .primitives import FIXED_TAU, MAX_BITS
 from .step_log import NodeLog, StepLog
+from .thresholds import Thresholds, fixed, terms_by_shape
 
 Attrs = Mapping[str, Any]
 OnForged = Callable[[int, int, int], None]
@@ -63,6 +64,7 @@ class Rounded:
         book: LogBook,
         evaluator: Evaluator,
         on_forged: OnForged | None = None,
+        thresholds: Thresholds = fixed,
     ) -> None:
         self.rounding = rounding
         self.book = book
@@ -70,6 +72,7 @@ class Rounded:
         self.corrections = 0
         """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
         self._on_forged = on_forged
+        self._thresholds = thresholds
         self._form = FORMAT[rounding.form]
         self._step = 0
         self._given: StepLog | None = None
@@ -101,7 +104,7 @@ class Rounded:
     ) -> Array:
         """What the evaluation of a node is rounded to: in `out`, if it is given and has the evaluation's shape."""
         if self._given is None:
-            values, canonical = write(evaluation, self.rounding, out)
+            values, canonical = write(evaluation, self.rounding, out, self._tau(name, inputs, attrs))
             if canonical is not None:
                 self._written[node] = NodeLog(self._form, values.size, canonical)
             return values
@@ -111,6 +114,11 @@ class Rounded:
         if followed.forged is not None and self._on_forged:
             self._on_forged(self._step, node, followed.forged)
         return followed.values
+
+    def _tau(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> float:
+        if self.rounding.form == Form.SPARSE:
+            return FIXED_TAU  # and not used
+        return self._thresholds(self.rounding.bits, name, terms_by_shape(name, inputs, attrs))
 
     def log(self, node: int) -> bytes:
         """The log hash of a node that was executed: of what was committed to, whatever it says."""

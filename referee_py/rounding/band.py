@@ -16,6 +16,7 @@ WRITTEN_WITHIN = (
     1.25  # radii: what is near for another evaluation too is seldom further, so it need not be settled
 )
 NARROW = 0.125  # quanta
+APART = 2.5  # radii: further than this from its rounding, it lies on the same side of it for everybody
 
 F32 = npt.NDArray[np.float32]
 
@@ -54,14 +55,17 @@ def band(x: F64, radius: F64, b: int) -> tuple[Bool, Bool]:
 def write(x: F64, radius: F64, b: int, tau: float | None = None) -> tuple[F32, Log]:
     """The trainer's side: what x is rounded to (zeros without sign), and the log of it. `radius` broadcasts to x.
 
-    With `tau` the elements that the paper's threshold logs are narrow too. They are far from a midpoint, so nobody
-    needs them; this is for comparison with the paper's dense logs.
+    With `tau`, in the dense form, the elements that the paper's threshold logs are narrow too.
+    NOTE: not those so near to their rounding that the exact value may lie on its other side, where the direction
+    would name another neighbour. At b = 32 no tau asks for such.
     """
     radius = np.broadcast_to(radius, x.shape)
     rounded = unsigned_zero(rnd(x, b))
     narrow, wide = band(x, radius, b)
     if tau is not None:
-        narrow |= (log(x, b, tau) != NOT_LOGGED) & (radius < NARROW * quantum(x, b))
+        with np.errstate(invalid="ignore"):
+            apart = (log(x, b, tau) != NOT_LOGGED) & (np.abs(rounded - x) > APART * radius)
+        narrow |= apart & (radius < NARROW * quantum(x, b))
     at, written = np.flatnonzero(narrow.reshape(-1)), np.flatnonzero(wide.reshape(-1))
     flat = rounded.reshape(-1)
     entries = Log(x.size, at, flat[at] > x.reshape(-1)[at], written, flat[written])

@@ -19,10 +19,11 @@ from ..commit.tensor import Array
 from . import forms
 from .entries import WRITTEN, Entries, Log
 from .evaluate import Evaluation
-from .mode import Rounding
-from .primitives import DOWN, F64, MAX_BITS, NOT_LOGGED, UP, Bool, largest, quantum, rnd
+from .mode import Form, Rounding
+from .primitives import DOWN, F64, FIXED_TAU, MAX_BITS, NOT_LOGGED, UP, Bool, largest, quantum, rnd
 from .settle import settle
 from .taps import I64
+from .thresholds import directed, doubted
 
 BAND = 1.25
 """Of a radius: how near to a midpoint a trainer writes an entry. What it is above 1 spares auditors exact work."""
@@ -37,16 +38,24 @@ class Followed(NamedTuple):
     forged: int | None
 
 
-def write(evaluation: Evaluation, rounding: Rounding, out: Array | None = None) -> tuple[Array, bytes | None]:
+def write(
+    evaluation: Evaluation, rounding: Rounding, out: Array | None = None, tau: float = FIXED_TAU
+) -> tuple[Array, bytes | None]:
     """A trainer's output, f32, and the canonical bytes of its log; none if there is nothing to say.
 
-    The output is in `out`, if that is given and the evaluation is about all of it.
+    The output is in `out`, if that is given and the evaluation is about all of it. `tau` is of the dense form.
     """
     found = search(evaluation, rounding.bits, BAND, out)
     values, x = found.values.reshape(-1), evaluation.x.reshape(-1)
-    up = values[found.narrow] > x[found.narrow]
+    logged = found.narrow
+    if rounding.form == Form.DENSE:
+        radius = evaluation.radius.array(evaluation.x.shape).reshape(-1)
+        chosen = directed(x, values, radius, rounding.bits, tau)
+        chosen[logged] = True
+        logged = np.flatnonzero(chosen)
+    up = values[logged] > x[logged]
     places = _Places(evaluation, rounding.bits)
-    narrow, wide = places.of(found.narrow), places.of(found.wide)
+    narrow, wide = places.of(logged), places.of(found.wide)
     log = Log(places.elements, narrow, up, wide, values[found.wide].astype(np.float64))
     return places.whole(found.values), forms.pack(log, rounding.form)
 
@@ -64,12 +73,12 @@ def follow(
     found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(evaluation, bits)
     log = forms.read(canonical, places.elements, rounding.form)
-    in_band, logged = np.union1d(found.narrow, found.wide), np.union1d(log.narrow, log.wide)
-    positions = np.union1d(in_band, places.here(logged))
+    in_band, values = np.union1d(found.narrow, found.wide), found.values.reshape(-1)
+    logged = np.union1d(_contested(evaluation, values, places, log, bits), places.here(log.wide)[0])
+    positions = np.union1d(in_band, logged)
     if not positions.size:
         return Followed(places.whole(found.values), 0, None)
     entries, x = log.at(places.of(positions)), evaluation.x.reshape(-1)[positions]
-    values = found.values.reshape(-1)
     own = values[positions].astype(np.float64)
     radius = radius_at(evaluation, positions) * _SLACK
     said = _said(entries, x, bits)
@@ -108,10 +117,10 @@ class _Places:
         row, place = np.divmod(positions, max(self._width, 1))
         return self._rows[row] * self._width + place
 
-    def here(self, positions: I64) -> I64:
-        """In the evaluation, those that it is about."""
+    def here(self, positions: I64) -> tuple[I64, I64 | slice]:
+        """In the evaluation, those that it is about, and which of the positions these are."""
         if self._rows is None:
-            return positions
+            return positions, slice(None)
         row, place = np.divmod(positions, max(self._width, 1))
         at = np.searchsorted(self._rows, row)
         known = (
@@ -119,7 +128,7 @@ class _Places:
             if self._rows.size
             else row[:0]
         )
-        return at[known] * self._width + place[known]
+        return at[known] * self._width + place[known], known
 
     def whole(self, values: Array) -> Array:
         """The output."""
@@ -147,11 +156,22 @@ def search(evaluation: Evaluation, bits: int, widen: float, out: Array | None = 
 def radius_at(evaluation: Evaluation, positions: I64) -> F64:
     """The radius of some elements."""
     shape = evaluation.x.shape
-    found = np.ones(positions.size)
-    with np.errstate(invalid="ignore"):
-        for factor in evaluation.radius.factors:
-            found = found * np.broadcast_to(factor, shape).flat[positions]
+    if positions.size > evaluation.x.size // 16:
+        found = evaluation.radius.array(shape).reshape(-1)[positions]
+    else:
+        found = np.ones(positions.size)
+        with np.errstate(invalid="ignore"):
+            for factor in evaluation.radius.factors:
+                found = found * np.broadcast_to(factor, shape).flat[positions]
     return np.where(np.isnan(found), 0.0, found)  # inf * 0: see Radius
+
+
+def _contested(evaluation: Evaluation, values: Array, places: _Places, log: Log, bits: int) -> I64:
+    """Where in the evaluation a direction may say otherwise than our own value. In the dense form most say the same."""
+    at, known = places.here(log.narrow)
+    radius = radius_at(evaluation, at) * _SLACK
+    contested: I64 = at[doubted(evaluation.x.reshape(-1)[at], values[at], radius, log.up[known], bits)]
+    return contested
 
 
 def _said(entries: Entries, x: F64, bits: int) -> F64:

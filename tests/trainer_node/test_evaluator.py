@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from referee_py.rounding import Bounds, Rounding
+from referee_py.rounding import Bounds, Form, Rounding
 from referee_py.rounding.follow import follow, write
 from tests.referee_py.rounding.operators import cases, same_bits
 from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 
+DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 
-@pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE)])
+
+@pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE])
 @pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
     """Ambiguous and cancelling sums, paddings, operands that are not finite, and sizes of 0 and 1."""

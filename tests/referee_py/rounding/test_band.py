@@ -95,13 +95,14 @@ def near_midpoints(rng: np.random.Generator, b: int, shape: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize("b", [26, 29, 32])
-def test_the_kernel_writes_the_log_that_is_to_be_read(b: int) -> None:
+@pytest.mark.parametrize(("form", "tau"), [(Form.SPARSE, None), (Form.DENSE, FIXED_TAU), (Form.DENSE, 0.0)])
+def test_the_kernel_writes_the_log_that_is_to_be_read(b: int, form: Form, tau: float | None) -> None:
     rng = np.random.default_rng(b)
     x, radius = near_midpoints(rng, b, (200, 150))
-    values, log = write(x, radius.array(x.shape), b)
-    fast, packed = write_fast(Evaluation(x, radius), Rounding(b, Bounds.PROVEN, Form.DENSE))
+    values, log = write(x, radius.array(x.shape), b, tau)
+    fast, packed = write_fast(Evaluation(x, radius), Rounding(b, Bounds.PROVEN, form), tau=tau or 0.0)
     assert np.array_equal(values, fast)
-    assert packed == forms.pack(log, Form.DENSE)
+    assert packed == forms.pack(log, form)
     assert log.narrow.size > 1000
     assert log.wide.size > 500
 
