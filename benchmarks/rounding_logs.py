@@ -9,10 +9,11 @@ import numpy as np
 
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.evaluate import Evaluation
-from referee_py.rounding.follow import BAND, radius_at
+from referee_py.rounding.follow import BAND
 from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.packing import compress
 from referee_py.rounding.primitives import FIXED_TAU, log, quantum
+from referee_py.rounding.surface import radius_at
 from trainer_node.capture import build
 
 from .report import Table

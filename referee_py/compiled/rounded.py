@@ -98,7 +98,7 @@ class _Operands(Sequence[Array]):
     def __len__(self) -> int:
         return len(self._views)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         view = self._views[index]
         return view if view.ndim == 2 else view.reshape(-1, *view.shape[-2:])
 
@@ -114,7 +114,7 @@ def _at(address: int, dtype: int, shape: Shape, strides: Shape | None = None) ->
         extent = 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
         steps = [step * kind.itemsize for step in strides]
     memory = (ctypes.c_char * (extent * kind.itemsize)).from_address(address)
-    return np.ndarray(shape, kind, memory, strides=steps)
+    return np.ndarray(shape, kind, memoryview(memory), strides=steps)
 
 
 def _matrices(address: int, batch: Shape, rows: int, columns: int, lie: Matrices) -> Array:

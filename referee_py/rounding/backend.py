@@ -6,25 +6,31 @@ single       one operation in binary64, then rounded; at 32 bits that is repops-
 functions    at 32 bits repops' own, which are correctly rounded and need no log
 all else     in binary64 by whatever library the evaluator has, then rounded as the step's log says; if the book has
              no log of the step it is written now
+
+Values lie where the evaluator has them: in arrays, or in tensors on its device, between one node and the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from repops import cpu
 
 from ..commit import NO_LOG
 from ..commit.tensor import Array
 from .book import LogBook
-from .evaluate import Evaluation, Kind, kind
+from .evaluate import Kind, kind
 from .follow import follow, write
 from .forms import FORMAT
 from .mode import Bounds, Form, Rounding
 from .primitives import FIXED_TAU, MAX_BITS
 from .step_log import NodeLog, StepLog
+from .surface import Evaluated
 from .thresholds import Thresholds, fixed, terms_by_shape
+
+if TYPE_CHECKING:
+    from ..execute.values import Device
 
 Attrs = Mapping[str, Any]
 OnForged = Callable[[int, int, int], None]
@@ -34,21 +40,25 @@ OnForged = Callable[[int, int, int], None]
 class Evaluator(Protocol):
     """A library that computes in binary64, within the bounds of docs/rounding-logs.md.
 
-    An evaluation is good until the next one is asked for.
+    With a device, operands and results are its tensors; else they are arrays. An evaluation is good until the next one
+    is asked for.
     """
 
     @property
     def name(self) -> str: ...
 
-    def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
+    @property
+    def device(self) -> Device | None: ...
+
+    def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> Evaluated:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
         ...
 
-    def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
+    def product(self, a: Any, b: Any, bounds: Bounds) -> Evaluated:
         """[..., M, K] times [..., K, N], f32 matrices with contiguous rows or columns, as `mm` and `bmm` do it."""
         ...
 
-    def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
+    def single(self, name: str, inputs: Sequence[Any], bits: int) -> Any:
         """One IEEE-754 operation in binary64, rounded: f32."""
         ...
 
@@ -69,6 +79,7 @@ class Rounded:
         self.rounding = rounding
         self.book = book
         self.evaluator = evaluator
+        self.device = evaluator.device
         self.corrections = 0
         """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
         self._on_forged = on_forged
@@ -82,14 +93,14 @@ class Rounded:
         """Raises Unavailable if the step's log is to be followed and cannot be had."""
         self._step, self._given, self._written = step, self.book.get(step), {}
 
-    def execute(self, node: int, name: str, inputs: Sequence[Array], attrs: dict[str, Any]) -> list[Array]:
-        """The outputs of a node of the step that was begun."""
+    def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+        """The outputs of a node of the step that was begun, from arrays, or from tensors of the device."""
         what, bits = kind(name, inputs, attrs), self.rounding.bits
         if what is Kind.SINGLE and (bits < MAX_BITS or name == "cast"):
             return [self.evaluator.single(name, inputs, bits)]
         exact = what is Kind.MOVED or what is Kind.SINGLE
         if exact or (what is Kind.ELEMENTARY and bits == MAX_BITS):
-            return cpu.execute(name, inputs, attrs)
+            return (self.device or cpu).execute(name, inputs, attrs)
         evaluation = self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
         return [self.round(node, name, inputs, attrs, evaluation)]
 
@@ -97,25 +108,26 @@ class Rounded:
         self,
         node: int,
         name: str,
-        inputs: Sequence[Array],
+        inputs: Sequence[Any],
         attrs: Attrs,
-        evaluation: Evaluation,
+        evaluation: Evaluated,
         out: Array | None = None,
-    ) -> Array:
+    ) -> Any:
         """What the evaluation of a node is rounded to: in `out`, if it is given and has the evaluation's shape."""
         if self._given is None:
             values, canonical = write(evaluation, self.rounding, out, self._tau(name, inputs, attrs))
             if canonical is not None:
-                self._written[node] = NodeLog(self._form, values.size, canonical)
+                self._written[node] = NodeLog(self._form, evaluation.elements, canonical)
             return values
-        canonical = self._given.canonical(node, self._form, evaluation.x.size)
-        followed = follow(name, inputs, attrs, evaluation, canonical, self.rounding, out)
+        canonical = self._given.canonical(node, self._form, evaluation.elements)
+        operands = inputs if self.device is None else _Read(inputs, self.device)
+        followed = follow(name, operands, attrs, evaluation, canonical, self.rounding, out)
         self.corrections += followed.corrections
         if followed.forged is not None and self._on_forged:
             self._on_forged(self._step, node, followed.forged)
         return followed.values
 
-    def _tau(self, name: str, inputs: Sequence[Array], attrs: Attrs) -> float:
+    def _tau(self, name: str, inputs: Sequence[Any], attrs: Attrs) -> float:
         if self.rounding.form == Form.SPARSE:
             return FIXED_TAU  # and not used
         return self._thresholds(self.rounding.bits, name, terms_by_shape(name, inputs, attrs))
@@ -131,3 +143,27 @@ class Rounded:
         """All nodes were executed: what was written is kept."""
         if self._given is None:
             self.book.put(self._step, StepLog(dict(sorted(self._written.items()))))
+
+
+class _Read(Sequence[Array]):
+    """Tensors as arrays, each copied from its device when it is looked at: what is settled exactly looks at them."""
+
+    def __init__(self, tensors: Sequence[Any], device: Device) -> None:
+        self._tensors, self._device = tensors, device
+        self._arrays: dict[int, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    @overload
+    def __getitem__(self, index: int) -> Array: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Array]: ...
+
+    def __getitem__(self, index: int | slice) -> Array | list[Array]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index not in self._arrays:
+            self._arrays[index] = self._device.read(self._tensors[index])
+        return self._arrays[index]

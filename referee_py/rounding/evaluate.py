@@ -42,19 +42,21 @@ class Kind(Enum):
 
 
 def kind(name: str, inputs: Sequence[Any], attrs: Attrs) -> Kind:
-    """Of an operator on inputs of these dtypes."""
+    """Of an operator on inputs of these dtypes: arrays, or tensors of a library."""
     if name in CONTRACTIONS or name == "scatter_add":
         return Kind.SUM
     if name in ELEMENTARY:
         return Kind.ELEMENTARY
-    dtype = inputs[0].dtype if inputs else None
-    if name == "sum" and dtype == np.float32:
-        return Kind.SUM
-    if name in _SINGLE and dtype == np.float32:
-        return Kind.SINGLE
-    if name == "cast" and dtype == np.int64 and attrs["dtype"] == Dtype.F32:
-        return Kind.SINGLE
-    return Kind.MOVED
+    if name not in ("sum", "cast", *_SINGLE):
+        return Kind.MOVED
+    dtype = str(inputs[0].dtype).rpartition(".")[
+        2
+    ]  # NOTE: of an array "float32", of a tensor "torch.float32"
+    if name == "cast":
+        return Kind.SINGLE if dtype == "int64" and attrs["dtype"] == Dtype.F32 else Kind.MOVED
+    if dtype != "float32":
+        return Kind.MOVED
+    return Kind.SUM if name == "sum" else Kind.SINGLE
 
 
 def has_log(name: str, inputs: Sequence[Any], attrs: Attrs, b: int) -> bool:
@@ -93,6 +95,11 @@ class Evaluation:
     radius: Radius
     rows: taps.I64 | None = None
     rest: Array | None = None
+
+    @property
+    def elements(self) -> int:
+        """Of the whole output."""
+        return self.x.size if self.rest is None else self.rest.size
 
 
 @np.errstate(all="ignore")  # operands that are not finite, or results outside of binary64, are results

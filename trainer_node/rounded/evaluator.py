@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import repops.rounding
 import torch
 from repops.rounding import round_all
 from repops.wide import Wide, Workspace, wide_sum, widen
@@ -38,6 +39,7 @@ class TorchEvaluator:
     """Computes with the threads that torch is set to. An evaluation is good until the next one is asked for."""
 
     name = "torch"
+    device = None
 
     def __init__(self) -> None:
         self._space = Workspace()
@@ -75,9 +77,9 @@ class TorchEvaluator:
 
     def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
         """One IEEE-754 operation in binary64, rounded."""
-        operands = [torch.from_numpy(v).double() for v in inputs]
-        found = operands[0] if name == "cast" else getattr(torch, name)(*operands)
-        return round_all(found.contiguous().numpy(), bits)
+        if name == "cast":
+            return round_all(inputs[0].astype(np.float64), bits)
+        return repops.rounding.single(name, inputs, bits)
 
     # ------------------------------------------------------------------------------------------------ products
 

@@ -84,6 +84,7 @@ class NumpyEvaluator:
     """The readable evaluation."""
 
     name = "numpy"
+    device = None
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         return evaluate(name, inputs, attrs, bounds)
