@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import artifacts, data, deploy, dispute, execute, job, key, program, roles
+from . import artifacts, calibrate, data, deploy, dispute, execute, job, key, program, roles
 
 app = typer.Typer(
     name="assay",
@@ -33,6 +33,7 @@ app.command("deploy")(deploy.deploy_command)
 app.add_typer(data.app, name="data")
 program.app.command("run")(execute.run_command)
 app.add_typer(program.app, name="program")
+app.command("calibrate")(calibrate.calibrate_command)
 app.add_typer(job.app, name="job")
 app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(roles.trainer, name="trainer")

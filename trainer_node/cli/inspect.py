@@ -134,7 +134,7 @@ def stats_command(
     if opened.bundle is not None:
         rows["arithmetic"] = mode_words(opened.bundle.terms.mode)
     show_rows(str(path), rows)
-    table = _table("operator", "nodes", "operations", "share")
+    table = table_of("operator", "nodes", "operations", "share")
     for name, number in found.nodes_by_operator.items():
         flops = found.flops_by_operator.get(name, 0)
         share = f"{100 * flops / found.flops:.1f} %" if flops else "-"
@@ -253,7 +253,8 @@ def _terms(first: Bundle | None, second: Bundle | None) -> list[Difference]:
     return [Difference(name, shown[name](a), shown[name](b)) for name, a, b in pairs if a != b]
 
 
-def _table(*headings: str) -> Table:
+def table_of(*headings: str) -> Table:
+    """A table without lines: words on the left, numbers to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
     for k, heading in enumerate(headings):
         table.add_column(heading, justify="right" if k else "left", no_wrap=True)

@@ -129,6 +129,13 @@ def build(
     inspect.show_summary(inspect.Opened.read(folder))
 
 
+def captured(recipe: str) -> Bundle:
+    """A recipe's job, as it comes. Raises ConfigError without torch, CaptureError for no recipe."""
+    capture = _capture()
+    bundle: Bundle = capture.build(capture.load_recipe(recipe))
+    return bundle
+
+
 def _from_onnx(path: Path, steps: int, seed: int, given: dict[str, Any]) -> Any:
     """The recipe of a model file. Raises InvalidInput if what cannot be guessed is not given."""
     _require(path, given, "data", "loss", "optimizer")

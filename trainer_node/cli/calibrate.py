@@ -1,0 +1,138 @@
+"""`assay calibrate`: how far libraries diverge on a program, what its logs hold, and thresholds for dense ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from referee_py.errors import InvalidInput
+from referee_py.execute import Interpreter, Run, State, StepTrace
+from referee_py.rounding.band import NARROW
+from referee_py.rounding.primitives import MAX_BITS, MIN_BITS
+
+from ..bundle import Bundle
+from ..devices import evaluator_of
+from .common import out
+from .inspect import table_of
+
+if TYPE_CHECKING:
+    from ..rounded.divergence import Compared, Tally
+
+
+def calibrate_command(
+    program: Annotated[
+        str, typer.Argument(help="A bundle's folder, a built-in recipe, or path/to/file.py:function.")
+    ],
+    file: Annotated[
+        Path | None, typer.Option("--out", help="Where to write the thresholds, for the setting calibration.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps to execute; fewer if the program has fewer.", min=1)] = 3,
+    evaluators: Annotated[
+        str,
+        typer.Option(
+            help="Two or more of torch, numpy, blocked, permuted, halves and direct; the first one's results are used."
+        ),
+    ] = "torch,numpy,blocked,halves",
+    bits: Annotated[
+        int, typer.Option(help="Bits of a result in rounded-f64.", min=MIN_BITS, max=MAX_BITS)
+    ] = MAX_BITS,
+) -> None:
+    """Compare evaluators on a program: divergences, the sizes of rounding logs, thresholds of dense ones.
+
+    Ctrl-C ends it early; what was seen until then is shown, and written if it holds a whole step.
+    """
+    names = [name.strip() for name in evaluators.split(",")]
+    if len(set(names)) != len(names) or len(names) < 2:
+        raise InvalidInput(f"--evaluators {evaluators!r}; name two or more, each once")
+    sides = [evaluator_of(name) for name in names]
+    from ..rounded.divergence import Compared  # torch is there, or evaluator_of says that it is not
+
+    compared = Compared(bits, sides)
+    bundle = _bundle(program).with_mode(compared.rounding.mode)
+    done = _execute(bundle, compared, min(steps, bundle.terms.steps))
+    if not compared.tallies:
+        out.print(f"{bundle.name} has no operator with a rounding log at {bits} bits", markup=False)
+        return
+    _show(compared.tallies)
+    out.print(
+        f"{bundle.name}: {done} of {bundle.terms.steps} steps, {bits} bits, {', '.join(names)}", markup=False
+    )
+    if file is not None and done:
+        compared.calibration(bundle.terms.hash(), done).write(file)
+        out.print(f"wrote {file}; a trainer uses it with the setting calibration", markup=False)
+    elif file is not None:
+        raise InvalidInput(f"no step was finished, so {file} is not written; let it run longer")
+
+
+def _bundle(program: str) -> Bundle:
+    folder = Path(program)
+    if folder.is_dir():
+        return Bundle.read(folder)
+    from .program import captured
+
+    return captured(program)
+
+
+def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
+    """How many steps were finished when all were, or when a person had enough."""
+    tensors, terms = (bundle.program, bundle.constants), bundle.terms
+    executor = Interpreter(*tensors, compared)
+    run = Run(*tensors, bundle.initial, terms.steps, terms.strides, compared, executor=executor)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    done = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("comparing", total=steps)
+
+        def tell(state: State, _trace: StepTrace | None) -> None:
+            nonlocal done
+            done = state.step
+            progress.update(bar, completed=done)
+
+        try:
+            run.advance(run.initial(), steps, tell)
+        except KeyboardInterrupt:
+            progress.console.print("stopped early")
+    return done
+
+
+def _show(tallies: Sequence[Tally]) -> None:
+    diverging = table_of(
+        *("operator", "terms", "elements", "rounded apart", "divergence", "proven/seen", "probable/seen"),
+        *("in proven band", "in probable band"),
+    )
+    dense = table_of("operator", "terms", "tau", "of half a quantum", "logged at fixed tau", "at this tau")
+    for t in tallies:
+        labels = t.operator, f"{t.terms:,}"
+        within = [_times(1 / share if share else None) for share in (t.of_proven, t.of_probable)]
+        bands = [_share(count, t.elements) for count in (t.in_proven, t.in_probable)]
+        diverging.add_row(
+            *labels, f"{t.elements:,}", _share(t.apart, t.elements), f"{t.quanta:.2g} q", *within, *bands
+        )
+        half = t.tau * 2.0 ** (t.bits - 8)
+        logged = [_share(count, t.elements) for count in (t.at_fixed, t.at_tau)]
+        dense.add_row(*labels, f"{t.tau:.6g}", f"1 - {1 - half:.2g}", *logged)
+    # NOTE: never cut: where a terminal is narrow its lines wrap.
+    wide = Console(highlight=False, width=max(out.width, 160))
+    wide.print("Divergence against the bounds (--bounds), and what sparse logs hold", style="bold")
+    wide.print(diverging)
+    wide.print(
+        f"rounded apart, divergence (the largest, in quanta): where the proven bound is below {NARROW:g} quanta; "
+        "elsewhere values are logged.\nproven/seen, probable/seen: bound over divergence, the least of all elements; "
+        "below 0.5 somebody was beyond the bound.\n",
+        style="dim",
+    )
+    wide.print("Thresholds of dense logs (--log dense)", style="bold")
+    wide.print(dense)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count / of:.2g}" if of else "-"
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.3g}"
