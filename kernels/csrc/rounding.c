@@ -7,7 +7,7 @@
 //
 //     x[outer][rows][columns],  r = scalar[outer][row] * vector[outer][column]
 
-#include "repops.h"
+#include "rounding.h"
 #include <math.h>
 #include <string.h>
 
@@ -116,6 +116,17 @@ KERNEL(run_avx512, TARGET_AVX512)
 typedef void run_kernel(const double *, double, const double *, int64_t, int64_t, int, double, double,
                         float *, uint64_t *);
 static run_kernel *const RUNS[ISA_COUNT] = {run_portable, run_avx2, run_avx512};
+
+void round_plain(const double *x, int64_t n, int bits, float *out, enum isa isa) {
+    static const double none = 0;
+    for (int64_t at = 0; at < n; at += RUN) {
+        const int64_t size = min_i64(RUN, n - at);
+        uint64_t again[RUN / STRIP];
+        RUNS[isa](x + at, 0, &none, 0, size, bits, 0, -0.0, out + at, again);
+        for (int64_t i = 0; i < size; i++)
+            if (again[i / STRIP]) one(x[at + i], 0, bits, 0, -0.0, out + at + i);
+    }
+}
 
 // ------------------------------------------------------------------------------------------------ all of it
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,14 @@ _round.restype = ctypes.c_int64
 _round.argtypes = [
     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_double, ctypes.c_double),
     *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
+]
+
+
+LIBRARY.repops_single.restype = None
+LIBRARY.repops_single.argtypes = [
+    *(ctypes.c_int, ctypes.c_int64, ctypes.c_int64),
+    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64) * 2,
+    *(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
 ]
 
 
@@ -93,6 +102,59 @@ def round_all(x: F64, bits: int) -> F32:
         *(address_of(values), None, cpu.get_num_threads(), cpu.get_isa()),
     )
     return values
+
+
+_SINGLE = ("add", "sub", "mul", "div", "sqrt")
+
+
+def single(name: str, operands: Sequence[F32], bits: int) -> F32:
+    """add, sub, mul, div or sqrt of contiguous f32 arrays that broadcast, in binary64, rounded to grid(bits).
+
+    Raises ValueError for another operation, ShapeError for other arrays.
+    """
+    if name not in _SINGLE or len(operands) != (1 if name == "sqrt" else 2):
+        raise ValueError(f"{name} of {len(operands)} operands; there are {', '.join(_SINGLE)}")
+    if not MIN_BITS <= bits <= MAX_BITS:
+        raise ValueError(f"{bits} bits; a grid has {MIN_BITS} to {MAX_BITS}")
+    if any(
+        not isinstance(v, np.ndarray) or v.dtype != np.float32 or not v.flags.c_contiguous for v in operands
+    ):
+        raise ShapeError("single: an operand is not a contiguous float32 array", name=name)
+    shape = np.broadcast_shapes(*(v.shape for v in operands))
+    out = np.empty(shape, np.float32)
+    if not out.size:
+        return out
+    views = [np.broadcast_to(v, shape) for v in (operands[0], operands[-1])]
+    columns, rank = 1, len(shape)
+    # Dimensions from the last one on are one row as long as both operands go on in them as they began.
+    while rank and all(_goes_on(v, rank - 1, columns) for v in views):
+        rank -= 1
+        columns *= shape[rank]
+    firsts, steps = [], []
+    for v in views:
+        first = np.zeros(shape[:rank], np.int64)
+        for axis in range(rank):
+            places = np.arange(shape[axis]) * (v.strides[axis] // 4)
+            first += places.reshape(-1, *(1,) * (rank - axis - 1))
+        firsts.append(first)
+        steps.append(int(any(v.strides[axis] for axis in range(rank, len(shape)) if shape[axis] > 1)))
+    LIBRARY.repops_single(
+        *(_SINGLE.index(name), out.size // columns, columns),
+        *(address_of(operands[0]), firsts[0].ctypes.data, steps[0]),
+        *(address_of(operands[-1]), firsts[1].ctypes.data, steps[1]),
+        *(bits, address_of(out), cpu.get_num_threads(), cpu.get_isa()),
+    )
+    return out
+
+
+def _goes_on(v: F32, axis: int, columns: int) -> bool:
+    """Whether a row of so many elements, those of the later dimensions, goes on into this one."""
+    if v.shape[axis] == 1:
+        return True
+    later = any(v.strides[d] for d in range(axis + 1, v.ndim) if v.shape[d] > 1)
+    return v.strides[axis] == (4 * columns if later or columns == 1 else 0) or (
+        columns == 1 and not v.strides[axis]
+    )
 
 
 _ZERO = np.zeros(1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from repops.library import BEST_ISA
 from repops.opset import ShapeError
-from repops.rounding import round_all, round_to_grid
+from repops.rounding import F32, round_all, round_to_grid, single
 from repops.wide import Workspace, wide_sum, widen
 
 from referee_py.rounding.band import midpoint_distance
@@ -18,7 +18,7 @@ BITS = (26, 29, 32)
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], b: int) -> list[F64]:
-    """Any bits; numbers of any size; sums as they come; neighbours of midpoints; powers of two and what is beside them."""
+    """Any bits; numbers of any size; some zeros; neighbours of midpoints; powers of two and what is beside them."""
     powers = 2.0 ** rng.integers(-152, 129, shape)
     beside = np.array([0, 2.0**-25, -(2.0**-26), 2.0**-40, -(2.0**-26) - 2.0**-40, -(2.0**-53)])
     grid = rnd(rng.normal(size=shape), b)
@@ -132,3 +132,57 @@ def test_sums_are_within_their_bound(shape: tuple[int, int, int]) -> None:
             size = math.fsum(map(abs, terms))
             assert abs(total[o, i] - math.fsum(terms)) <= shape[1] * 2.0**-53 * size
             assert abs(magnitude[o, i] - size) <= shape[1] * 2.0**-53 * size
+
+
+SHAPES = [
+    ((4, 5), (4, 5)),
+    ((4, 5), ()),
+    ((), (4, 5)),
+    ((4, 5), (5,)),
+    ((4, 1), (1, 5)),
+    ((2, 3, 4, 5), (1, 3, 1, 1)),
+    ((2, 1, 4), (3, 1)),
+    ((1,), (1,)),
+    ((0, 3), (3,)),
+    ((2, 3, 4), (2, 1, 4)),
+    ((3000,), (3000,)),
+]
+
+
+@pytest.mark.parametrize("b", BITS)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "sqrt"])
+def test_single_operations_are_those_of_binary64_rounded(name: str, b: int) -> None:
+    rng = np.random.default_rng(b)
+    for shapes in SHAPES:
+        for spread in (1.0, 30.0, 0.0):
+            operands = [_any_f32(rng, shape, spread) for shape in (shapes[:1] if name == "sqrt" else shapes)]
+            assert np.array_equal(single(name, operands, b).view(np.uint32), _in_binary64(name, operands, b))
+
+
+@np.errstate(over="ignore")
+def _any_f32(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> F32:
+    if not spread:
+        return rng.integers(0, 2**32, shape, dtype=np.uint32).view(np.float32)
+    found = np.exp(rng.normal(0, spread, shape)) * rng.choice(
+        [-1.0, 1.0, 0.0, -0.0], shape, p=[0.45, 0.45, 0.05, 0.05]
+    )
+    return np.asarray(found, np.float32)
+
+
+@np.errstate(all="ignore")
+def _in_binary64(name: str, operands: list[F32], b: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+    wide = [v.astype(np.float64) for v in operands]
+    function = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt}[
+        name
+    ]
+    found = np.asarray(rnd(np.asarray(function(*wide)), b)).astype(np.float32)
+    return np.where(np.isnan(found), np.float32(np.nan), found).view(np.uint32)
+
+
+def test_other_single_operations_are_refused() -> None:
+    x = np.zeros((2, 3), np.float32)
+    for name, operands in (("exp", [x]), ("add", [x]), ("sqrt", [x, x])):
+        with pytest.raises(ValueError, match="operands"):
+            single(name, operands, 32)
+    with pytest.raises(ShapeError):
+        single("sqrt", [x.T], 32)

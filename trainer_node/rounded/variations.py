@@ -3,12 +3,13 @@
 All of them are within the bounds that a job states, so all of them are honest; without rounding logs none of them
 would find another's weights.
 
-    torch      torch's own libraries, as they come
-    blocked    contracted dimensions in blocks of 32, one after the other, as a kernel with small tiles does
-    permuted   contracted dimensions in an order of their own, as a kernel that splits them among threads does
-    halves     contracted dimensions in two halves, the second one first
-    direct     convolutions by kernels for them, where the others multiply unfolded images
-    numpy      numpy's library, its functions, and the readable convolutions
+    torch        torch's own libraries, as they come
+    blocked      contracted dimensions in blocks of 8, one after the other, as a kernel with small tiles does
+    interleaved  every sixteenth term of them in one sum, as a kernel does that splits them among lanes
+    permuted     contracted dimensions in an order of their own
+    halves       contracted dimensions in two halves, the second one first
+    direct       convolutions by kernels for them, where the others multiply unfolded images
+    numpy        numpy's library, its functions, and the readable convolutions
 """
 
 from __future__ import annotations
@@ -103,7 +104,11 @@ _NUMPY = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
 def _blocks(size: int) -> Sequence[Tensor]:
-    return torch.arange(size).split(32)
+    return torch.arange(size).split(8)
+
+
+def _lanes(size: int) -> Sequence[Tensor]:
+    return [torch.arange(first, size, 16) for first in range(min(size, 16))]
 
 
 def _permutation(size: int) -> Sequence[Tensor]:
@@ -117,6 +122,7 @@ def _halves(size: int) -> Sequence[Tensor]:
 VARIATIONS: dict[str, Callable[[], Evaluator]] = {
     "torch": TorchEvaluator,
     "blocked": lambda: Split("blocked", _blocks),
+    "interleaved": lambda: Split("interleaved", _lanes),
     "permuted": lambda: Split("permuted", _permutation),
     "halves": lambda: Split("halves", _halves),
     "direct": Direct,
