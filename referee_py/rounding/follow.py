@@ -77,7 +77,8 @@ def follow(
     said = _said(entries, x, bits)
     near = np.isin(positions, in_band, assume_unique=True)
     # What is certain without looking closer. An entry that says what we have is admissible: our x is in the ball too.
-    agreed = (entries.kinds != NOT_LOGGED) & (said == own) & ~((said == 0) & np.signbit(said))
+    minus = (said == 0) & np.signbit(said)  # no value of any element
+    agreed = (entries.kinds != NOT_LOGGED) & (said == own) & ~minus
     narrow = (entries.kinds == UP) | (entries.kinds == DOWN)
     coarse = narrow & (radius >= 0.125 * quantum(np.where(np.isfinite(x), x, 0.0), bits))
     impossible = ~_reachable(x, bits, 2 * radius, said)
@@ -87,7 +88,8 @@ def follow(
         chosen = Entries(entries.kinds[open_], entries.values[open_])
         decided[open_] = settle(name, inputs, attrs, places.of(positions[open_]), chosen, rounding)
     found.put(positions, decided.astype(np.float32))
-    ignored = np.flatnonzero((entries.kinds != NOT_LOGGED) & ~(said == decided) & ~coarse)
+    other = ~(said == decided) | (minus & (entries.kinds == WRITTEN))
+    ignored = np.flatnonzero((entries.kinds != NOT_LOGGED) & other & ~coarse)
     forged = int(places.of(positions[ignored[:1]])[0]) if ignored.size else None
     return Followed(found.whole(), int((decided != own).sum()), forged)
 

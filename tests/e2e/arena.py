@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from eth_account import Account
 from web3 import Web3
@@ -115,7 +116,7 @@ class Arena:
             self._add_player("challenger", challenger, fault_step, mode, evaluators[1])
         self._post(client, len(trainers), threshold)
 
-    def __enter__(self) -> Arena:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -231,11 +232,16 @@ class Arena:
     ) -> None:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
         node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
-        lie, follows = Lie(fault, fault_step), mode is not None
-        workshop = self._stack.enter_context(crew(node, lie, follows=follows))
+        workshop = self._stack.enter_context(
+            self._crew(node, Lie(fault, fault_step), follows=mode is not None)
+        )
         silent = fault is Fault.WITHHOLD
         part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
         self.members.append(Member(name, fault is Fault.NONE, node, part, workshop))
+
+    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+        """What a player computes with: a seam for liars of other kinds."""
+        return crew(node, lie, follows=follows)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
         store = Store(self._folder / "client")

@@ -1,0 +1,201 @@
+"""A trainer that forges one log of its run, and nothing else, in an arena with honest everybody else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from referee_py.commit.tensor import Array
+from referee_py.execute import Backend
+from referee_py.rounding import forms
+from referee_py.rounding.backend import Attrs, Evaluator, Rounded
+from referee_py.rounding.book import LogBook
+from referee_py.rounding.entries import Log
+from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.follow import follow, write
+from referee_py.rounding.mode import Rounding
+from referee_py.rounding.step_log import NodeLog
+from referee_py.rounding.surface import Evaluated
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import Job
+from trainer_node.devices import backend_of, evaluator_of
+from trainer_node.faults import Fault, Lie
+from trainer_node.service import Node
+from trainer_node.workshop import Workshop
+
+from .arena import Arena
+from .brink import PLAIN
+from .forgeries import Forged, Forgery, Gone, Sight, to_the_letter
+from .hostile import HostileServer
+
+
+class Forger(Rounded):
+    """Writes the forged log in its step, every time anew, and goes by it; if `knows`, by what it is worth instead.
+
+    The elements that are wrong for an entry are put into `ignored`.
+
+    INVARIANT: it computes with its lie and commits to what it has computed: the same outputs whenever it is asked.
+    """
+
+    def __init__(
+        self,
+        rounding: Rounding,
+        book: LogBook,
+        evaluator: Evaluator,
+        forgery: Forgery,
+        knows: bool,
+        ignored: set[int],
+    ) -> None:
+        super().__init__(rounding, book, evaluator)
+        self._ignored = ignored
+        self._forgery, self._knows = forgery, knows
+        self._recorded: NodeLog | None = None
+        self._forges = False
+
+    def begin(self, step: int) -> None:
+        super().begin(step)
+        self._recorded, self._forges = None, step == self._forgery.step
+        if self._forges:
+            self._given = None
+
+    def execute(self, node: int, name: str, inputs: Sequence[Array], attrs: dict[str, Any]) -> list[Array]:
+        outputs = super().execute(node, name, inputs, attrs)
+        if not self._forges or node != self._forgery.node or node != PLAIN:
+            return outputs
+        (output,) = outputs
+        x, empty = output.astype(np.float64), forms.read(None, output.size, self.rounding.form)
+        sight = Sight(self.rounding, x, x, empty, inputs[0], lambda _: empty)
+        forged = self._forge(node, sight)
+        return outputs if self._knows else [to_the_letter(sight, forged.applied).reshape(output.shape)]
+
+    def round(
+        self,
+        node: int,
+        name: str,
+        inputs: Sequence[Array],
+        attrs: Attrs,
+        evaluation: Evaluated,
+        out: Array | None = None,
+    ) -> Any:
+        if not self._forges or node != self._forgery.node:
+            return super().round(node, name, inputs, attrs, evaluation, out)
+        assert isinstance(evaluation, Evaluation), "it lies in numpy's memory"
+        x = evaluation.x.copy()
+        values, honest = write(evaluation, self.rounding)
+        form, bounds = self.rounding.form, self.rounding.bounds
+        operand, *others = inputs
+
+        def again(other: Array) -> Log:
+            elsewhere = self.evaluator.evaluate(name, [other, *others], attrs, bounds)
+            return forms.read(write(elsewhere, self.rounding)[1], x.size, form)
+
+        own = values.astype(np.float64)
+        sight = Sight(self.rounding, x, own, forms.read(honest, x.size, form), operand, again)
+        forged = self._forge(node, sight)
+        canonical = None if forged.said is None else forged.said.of(sight.form, x.size)
+        fresh = self.evaluator.evaluate(name, list(inputs), attrs, bounds)
+        values = follow(name, inputs, attrs, fresh, canonical, self.rounding).values
+        if not self._knows:
+            asked = to_the_letter(sight, forged.applied).reshape(x.shape)
+            wrong = np.flatnonzero(asked.view(np.uint32) != values.view(np.uint32))
+            log = forged.applied
+            self._ignored |= set(wrong.tolist()) & {*log.narrow.tolist(), *log.wide.tolist()}
+            values = asked
+        if out is None:
+            return values
+        out[...] = values.reshape(out.shape)
+        return out
+
+    def log(self, node: int) -> bytes:
+        if self._recorded is not None and node == self._forgery.node and not self._knows:
+            return self._recorded.digest
+        return super().log(node)
+
+    def _forge(self, node: int, sight: Sight) -> Forged:
+        forged = self._forgery.make(sight)
+        self._recorded = forged.recorded
+        self._written.pop(node, None)
+        if forged.said is not None:
+            self._written[node] = forged.said
+        return forged
+
+
+class ForgersWorkshop(Workshop):
+    """A workshop whose rounded jobs are computed by the forger."""
+
+    def __init__(self, node: Node, forgery: Forgery, knows: bool, ignored: set[int]) -> None:
+        settings = node.settings
+        super().__init__(
+            node.fetcher,
+            node.database,
+            backend_of(settings.device),
+            max_memory=settings.limits.memory_bytes,
+            max_logs=settings.limits.log_bytes,
+            evaluator=lambda: evaluator_of(settings.evaluator),
+        )
+        self._forgery = forgery, knows, ignored
+
+    def _computes(self, job: Job, book: LogBook | None) -> Backend:
+        if book is None:
+            return self._backend
+        return Forger(Rounding.of(job.program.mode), book, self._evaluator(), *self._forgery)
+
+
+@contextlib.contextmanager
+def forgers_crew(node: Node, forgery: Forgery, knows: bool, ignored: set[int]) -> Iterator[Workshop]:
+    """The forger's workshop, closed at the end."""
+    workshop = ForgersWorkshop(node, forgery, knows, ignored)
+    try:
+        yield workshop
+    finally:
+        workshop.close()
+
+
+class ForgersArena(Arena):
+    """One trainer, who forges, and an honest challenger with other hardware.
+
+    `ignored` has the elements of the forged node that are not the truth because it went by an entry.
+    """
+
+    def __init__(self, anvil: Anvil, folder: Path, bundle: Bundle, forgery: Forgery, *, knows: bool) -> None:
+        self._forgery, self._knows = forgery, knows
+        self.ignored: set[int] = set()
+        super().__init__(anvil, folder, bundle, trainers=[Fault.NONE])
+        trainer = next(member for member in self.members if member.name == "trainer-0")
+        trainer.honest = knows or forgery.gone in (Gone.IDLE, Gone.ADMITTED)
+
+    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+        if follows:
+            return super()._crew(node, lie, follows=follows)
+        return forgers_crew(node, self._forgery, self._knows, self.ignored)
+
+
+class BadlyServedArena(Arena):
+    """One trainer, whose server is hostile, and an honest challenger. The trainer forges, too, if told what."""
+
+    def __init__(
+        self,
+        anvil: Anvil,
+        folder: Path,
+        bundle: Bundle,
+        server: HostileServer,
+        forgery: Forgery | None = None,
+    ) -> None:
+        self._server, self._forgery = server, forgery
+        super().__init__(anvil, folder, bundle, trainers=[Fault.NONE])
+        server.store = self.members[-2].node.store
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        if name == "trainer-0":
+            settings["public_uri"] = self._server.uri
+        return super()._node(name, role, **settings)
+
+    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+        if follows or self._forgery is None:
+            return super()._crew(node, lie, follows=follows)
+        return forgers_crew(node, self._forgery, False, set())

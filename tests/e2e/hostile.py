@@ -1,0 +1,164 @@
+"""An artifact server of a trainer that answers, for its rounding logs, with something else than they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import numpy as np
+import zstandard
+
+from referee_py.commit import NO_LOG, Tag
+from referee_py.rounding.step_log import NodeLog, StepLog
+from trainer_node.artifacts import Kind, Name, parse_hash
+from trainer_node.store import Store
+
+from .brink import COUNT, Y
+
+MIB = 1 << 20
+Answer = bytes | Iterable[bytes] | None
+"""The body; in pieces if nothing is said of its length; None: 404."""
+Lie = Callable[[bytes, int], Answer]
+"""From the right bytes, and how often the file was asked for before."""
+
+
+class HostileServer:
+    """Serves a store, but for files of one kind. Use as a context manager."""
+
+    def __init__(self, kind: str, lie: Lie) -> None:
+        self.store: Store | None = None
+        self.lies = 0
+        asked: Counter[str] = Counter()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(handler) -> None:  # noqa: N805
+                path = handler.path
+                answer: Answer = self._file(path)
+                if isinstance(answer, bytes) and path.startswith(kind):
+                    answer = lie(answer, asked[path])
+                    asked[path] += 1
+                    self.lies += 1
+                _send(handler, answer)
+
+            def log_message(handler, *_: object) -> None: ...  # noqa: N805
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def uri(self) -> str:
+        """Its base URI."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> HostileServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+    def _file(self, path: str) -> bytes | None:
+        parts = urlsplit(path)
+        kind, *tag, digits = parts.path.removeprefix("/v1/").split("/")
+        count = int(parts.query.removeprefix("count=")) if parts.query else None
+        name = Name(Kind(kind), parse_hash(digits), Tag(int(tag[0], 16)) if tag else None, count)
+        found = self.store.find(name) if self.store else None
+        return found.read_bytes() if found else None
+
+
+def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    handler.send_response(404 if answer is None else 200)
+    if answer is None or isinstance(answer, bytes):
+        handler.send_header("Content-Length", str(len(answer or b"")))
+        handler.end_headers()
+        handler.wfile.write(answer or b"")
+        return
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.close_connection = True
+    try:
+        for piece in answer:
+            handler.wfile.write(piece)
+    except OSError:
+        return  # whoever asked has had enough
+
+
+# ---------------------------------------------------------------------------------------------- step logs
+
+
+def bomb(_right: bytes, _before: int) -> bytes:
+    """64 MiB of zeros in a few thousand bytes, and it says so."""
+    return zstandard.compress(bytes(64 * MIB))
+
+
+def quiet_bomb(right: bytes, before: int) -> bytes:
+    """The same, with a header that states 100 bytes."""
+    frame = bytearray(bomb(right, before))
+    single = frame[4] >> 5 & 1
+    assert frame[4] >> 6 == 2, "the size takes four bytes"
+    at = 5 + (not single)
+    assert int.from_bytes(frame[at : at + 4], "little") == 64 * MIB
+    frame[at : at + 4] = (100).to_bytes(4, "little")
+    return bytes(frame)
+
+
+def nameless_bomb(_right: bytes, _before: int) -> bytes:
+    """The same, and it says nothing."""
+    packer = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    return packer.compress(bytes(64 * MIB)) + packer.flush()
+
+
+def flood(right: bytes, _before: int) -> Iterable[bytes]:
+    """Noise without an end, after a right beginning."""
+    noise = np.random.default_rng(9).bytes(MIB)
+    return itertools.chain([right], itertools.repeat(noise, 1 << 20))
+
+
+def another_log(right: bytes, _before: int) -> bytes:
+    """A step's log, well written; not this one."""
+    return StepLog({Y: NodeLog(2, COUNT, b"\1\0\3\1")}).encode()
+
+
+def a_node_too_far(_right: bytes, _before: int) -> bytes:
+    return StepLog({1 << 30: NodeLog(2, COUNT, b"\1\0\3\1")}).encode()
+
+
+def fickle(right: bytes, before: int) -> bytes:
+    """Another answer each time; the fourth is right."""
+    return right if before >= 3 else (another_log, bomb, a_node_too_far)[before](right, before)
+
+
+OF_STEPS: dict[str, Lie] = {
+    "bomb": bomb,
+    "bomb-in-disguise": quiet_bomb,
+    "bomb-without-a-size": nameless_bomb,
+    "flood": flood,
+    "another-log": another_log,
+    "a-node-too-far": a_node_too_far,
+    "truncated": lambda right, _: right[:-3],
+    "trailing": lambda right, _: right + b"\0",
+    "two-frames": lambda right, _: right + right,
+    "not-zstd": lambda right, _: b"<html>" + right,
+    "empty": lambda *_: b"",
+    "missing": lambda *_: None,
+}
+OF_RUNS: dict[str, Lie] = {
+    "another-root": lambda right, _: right[32:] + right[:32],
+    "a-leaf-more": lambda right, _: right + NO_LOG,
+    "a-leaf-less": lambda right, _: right[:-32],
+    "half-a-leaf": lambda right, _: right[:-5],
+    "flood": flood,
+    "missing": lambda *_: None,
+}

@@ -1,0 +1,211 @@
+"""A trainer forges a rounding log: whoever goes by the forgery loses, whoever only writes it has changed nothing.
+
+Each forgery is played by two trainers, on a chain, against an honest challenger with other hardware. The *liar* goes by
+its log to the letter. The *joker* commits to the same log and to what that log is worth: the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from referee_py.commit import Tag
+from referee_py.execute import Run
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from tests.conftest import Anvil
+from trainer_node.rounded.variations import evaluator_of
+
+from . import brink
+from .arena import REWARD, Outcome
+from .forger import BadlyServedArena, Forger, ForgersArena
+from .forgeries import FORGERIES, Forgery, Gone
+from .hostile import OF_RUNS, OF_STEPS, HostileServer, Lie, fickle
+from .test_rounded import expect_justice
+
+SPARSE, DENSE = Rounding(32), Rounding(26, Bounds.PROBABLE, Form.DENSE)
+HARMLESS, HARMFUL = (Gone.IDLE, Gone.ADMITTED), (Gone.TOLD, Gone.UNREAD)
+QUICK = {
+    "all directions in the band",
+    "a direction just beyond the radius",
+    "the log of the step before",
+    "truncated",
+}
+TROUBLE = {
+    "tick.bug",
+    "tick.error",
+    "job.failed",
+    "job.refused",
+    "job.unavailable",
+    "match.failed",
+    "verdict.refused",
+}
+
+
+def cases(quick: set[str], gone: Sequence[Gone] = tuple(Gone)) -> list[Any]:
+    """Every forgery in both modes that it can be made in; those named are quick, in the first mode."""
+    return [
+        pytest.param(
+            rounding,
+            forgery,
+            id=f"{rounding.mode:#x}-{name}",
+            marks=[] if name in quick and rounding is SPARSE else [pytest.mark.slow],
+        )
+        for rounding in (SPARSE, DENSE)
+        for name, forgery in FORGERIES.items()
+        if rounding.bits <= forgery.most_bits and forgery.gone in gone
+    ]
+
+
+@dataclass(frozen=True)
+class Played:
+    """How the job of a liar or a joker ended: what the nodes said, and which elements were wrong for an entry."""
+
+    outcome: Outcome
+    told: Sequence[MutableMapping[str, Any]]
+    ignored: set[int]
+    trainer: str
+
+
+def trouble(told: Sequence[MutableMapping[str, Any]]) -> set[str]:
+    """What should not happen to anybody honest."""
+    return {event["event"] for event in told} & TROUBLE
+
+
+def play(anvil: Anvil, folder: Path, rounding: Rounding, forgery: Forgery, *, knows: bool) -> Played:
+    """Raises AssertionError unless the truth was accepted, and without trouble for anybody honest."""
+    job = brink.bundle(rounding)
+    with (
+        ForgersArena(anvil, folder, job, forgery, knows=knows) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert trouble(told) == set()
+        expect_justice(arena, outcome, job)
+        return Played(outcome, told, arena.ignored, arena.address("trainer-0"))
+
+
+def root(rounding: Rounding, backend: Rounded) -> bytes:
+    """What a run comes to, without a chain."""
+    job = brink.bundle(rounding)
+    terms = job.terms
+    return Run(job.program, job.constants, job.initial, terms.steps, terms.strides, backend).commit_run().root
+
+
+@pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
+def test_whoever_follows_finds_the_joker_right_and_the_liar_wrong(rounding: Rounding) -> None:
+    """All forgeries at once: the runs alone, on other hardware, and what is told of them."""
+    honest = root(rounding, Rounded(rounding, MemoryBook(), evaluator_of("torch")))
+    assert honest != root(rounding, Rounded(rounding, MemoryBook(), evaluator_of("halves"))), (
+        "hardware differs"
+    )
+    for name, forgery in FORGERIES.items():
+        if rounding.bits > forgery.most_bits:
+            continue
+        for knows in (True, False):
+            book, ignored, told = MemoryBook(), set[int](), list[tuple[int, ...]]()
+            claimed = root(rounding, Forger(rounding, book, evaluator_of("torch"), forgery, knows, ignored))
+            other = Rounded(
+                rounding, book, evaluator_of("halves"), lambda *place, told=told: told.append(place)
+            )
+            agree = root(rounding, other) == claimed
+            assert agree == (knows or forgery.gone in HARMLESS), name
+            if not knows:
+                first = [(forgery.step, forgery.node, min(ignored, default=None))]
+                assert told == (first if forgery.gone is Gone.TOLD else []), name
+                assert (claimed == honest) == (forgery.gone is Gone.IDLE), name
+
+
+@pytest.mark.parametrize(("rounding", "forgery"), cases(QUICK, HARMLESS))
+def test_entries_that_an_honest_trainer_may_have_written_are_no_fault(
+    anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
+) -> None:
+    played = play(anvil, tmp_path, rounding, forgery, knows=False)
+    assert played.outcome.matches == []
+    assert played.outcome.profit["trainer-0"] == REWARD
+    assert played.ignored == set()
+    assert not any(event["event"] == "log.forged" for event in played.told)
+
+
+@pytest.mark.parametrize(("rounding", "forgery"), cases(QUICK, HARMFUL))
+def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery) -> None:
+    played = play(anvil, tmp_path, rounding, forgery, knows=False)
+    assert played.outcome.matches == [(forgery.reason, {played.trainer})]
+    assert played.outcome.profit["challenger"] >= REWARD
+    told = {(e["step"], e["node"], e["element"]) for e in played.told if e["event"] == "log.forged"}
+    first = (forgery.step, forgery.node, min(played.ignored, default=None))
+    assert told == ({first} if forgery.gone is Gone.TOLD else set())
+
+
+@pytest.mark.parametrize(("rounding", "forgery"), cases({"noise"}, HARMFUL))
+def test_the_joker_has_changed_nothing(
+    anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
+) -> None:
+    played = play(anvil, tmp_path, rounding, forgery, knows=True)
+    assert played.outcome.matches == []
+    assert played.outcome.profit["trainer-0"] == REWARD
+
+
+def bad_servers() -> list[Any]:
+    lies = [("/v1/log/", name, lie) for name, lie in OF_STEPS.items()]
+    lies += [(f"/v1/tree/{Tag.LOG_RUN_TREE:02x}/", name, lie) for name, lie in OF_RUNS.items()]
+    quick = {("/v1/log/", "bomb-in-disguise")}
+    return [
+        pytest.param(
+            kind,
+            lie,
+            id=f"{'step' if 'log' in kind else 'run'}-{name}",
+            marks=[] if (kind, name) in quick else [pytest.mark.slow],
+        )
+        for kind, name, lie in lies
+    ]
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize(("kind", "lie"), bad_servers())
+def test_files_that_were_not_committed_to_are_refused(
+    anvil: Anvil, tmp_path: Path, kind: str, lie: Lie
+) -> None:
+    """Without the logs the challenger claims nothing; it says what it misses, and keeps nothing of what came."""
+    with (
+        HostileServer(kind, lie) as server,
+        BadlyServedArena(anvil, tmp_path, brink.bundle(SPARSE), server) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        challenger = arena.members[-1].node
+        assert server.lies > 0
+        assert [claim.owner for claim in outcome.job.claims] == [arena.address("trainer-0")]
+        assert outcome.profit["challenger"] == 0
+        assert trouble(told) <= {"job.unavailable"}
+        missing = [event["reason"] for event in told if event["event"] == "job.unavailable"]
+        assert missing
+        assert all(kind.removeprefix("/v1/") in reason for reason in missing)
+        assert not list((challenger.store.root / "log").rglob("*.*")), "nothing of it is kept"
+        assert not list((challenger.store.root / "incoming").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
+def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil, tmp_path: Path) -> None:
+    forgery = FORGERIES["a direction just beyond the radius"]
+    with (
+        HostileServer("/v1/log/", fickle) as server,
+        BadlyServedArena(anvil, tmp_path, brink.bundle(SPARSE), server, forgery) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert trouble(told) == {"job.unavailable"}
+        assert outcome.matches == [(forgery.reason, {arena.address("trainer-0")})]
+        assert outcome.profit["challenger"] >= REWARD
