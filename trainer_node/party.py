@@ -13,6 +13,7 @@ import structlog
 
 from referee_py.execute import Claim
 from referee_py.game.book import commitment
+from referee_py.rounding.thresholds import fixed
 
 from .acts import act
 from .chain import Call, Job, Snapshot
@@ -24,6 +25,7 @@ from .faults import HONEST, Lie
 from .fetch import Fetcher
 from .opponent import PATIENCE_S, Opponents
 from .player import Player
+from .rounded.calibration import Calibration
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
@@ -49,6 +51,7 @@ def crew(node: Node, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[Wo
         max_logs=settings.limits.log_bytes,
         follows=follows,
         evaluator=lambda: evaluator_of(settings.evaluator),
+        thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         lie=lie,
     )
     try:

@@ -33,6 +33,7 @@ from referee_py.program import Program
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.book import LogBook, TrialBook
 from referee_py.rounding.mode import Rounding, is_rounded
+from referee_py.rounding.thresholds import Thresholds, fixed
 
 from .chain import Job
 from .db import Database
@@ -109,6 +110,7 @@ class Workshop:
     """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults.py).
 
     ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    ``thresholds`` are for the dense logs that it writes.
     """
 
     def __init__(
@@ -120,11 +122,13 @@ class Workshop:
         max_memory: int,
         max_logs: int,
         evaluator: Callable[[], Evaluator],
+        thresholds: Thresholds = fixed,
         follows: bool = False,
         lie: Lie = HONEST,
     ) -> None:
         self._follows = follows
         self._evaluator = evaluator
+        self._thresholds = thresholds
         self._max_logs = max_logs
         self._fetcher = fetcher
         self._database = database
@@ -271,7 +275,8 @@ class Workshop:
         """What executes a job's operators; ``book`` is where its rounding logs are, if it has any."""
         if book is None:
             return self._backend
-        return Rounded(Rounding.of(job.program.mode), book, self._evaluator(), _tell_ignored(job.id))
+        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
+        return Rounded(rounding, book, self._evaluator(), tell, self._thresholds)
 
     def _book(self, work: _Work, program: Program) -> RunBook | None:
         """The job's rounding logs: ours, or those of the one trainer that it has."""

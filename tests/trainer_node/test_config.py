@@ -15,6 +15,12 @@ def _nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def test_every_evaluator_can_be_set() -> None:
+    variations = pytest.importorskip("trainer_node.rounded.variations")
+    for name in variations.VARIATIONS:
+        assert load_settings(evaluator=name).evaluator == name
+
+
 def write(text: str, name: str = "assay.toml") -> Path:
     path = Path(name)
     path.write_text(text)

@@ -35,7 +35,7 @@ def calibrate_command(
     evaluators: Annotated[
         str,
         typer.Option(
-            help="Two or more of torch, numpy, blocked, permuted, halves and direct; the first one's results are used."
+            help="Two or more, by the names that `program run` has for them; the first one's results are used."
         ),
     ] = "torch,numpy,blocked,halves",
     bits: Annotated[

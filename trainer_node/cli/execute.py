@@ -42,7 +42,7 @@ def run_command(
     evaluator: Annotated[
         str,
         typer.Option(
-            help="What computes in rounded-f64: torch, numpy, blocked, permuted, halves or columns."
+            help="What computes in rounded-f64: torch, numpy, blocked, interleaved, permuted, halves or direct."
         ),
     ] = "torch",
     mode: ModeOption = None,
