@@ -70,7 +70,7 @@ def elementary_radius(y: F64) -> F64:
     zeros, as log(1) or erf(0), are zeros in every library, and results whose binary64 is subnormal may be flushed.
     """
     relative = ELEMENTARY_ULPS * 2.0**-52 * (1 + ELEMENTARY_ULPS * 2.0**-51) * _UP
-    radius: F64 = np.abs(y) * relative + 2 * FLUSHED
+    radius: F64 = abs(y) * relative + 2 * FLUSHED
     return radius
 
 

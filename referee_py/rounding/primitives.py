@@ -36,6 +36,12 @@ def check_bits(b: int) -> None:
         raise InvalidInput(f"rounding to b = {b!r} bits; use an integer from {MIN_BITS} to {MAX_BITS}")
 
 
+def check_tau(tau: float, b: int) -> None:
+    """Raises InvalidInput unless tau is within half a quantum."""
+    if not 0 <= tau <= 0.5 * 2.0 ** (9 - b):
+        raise InvalidInput(f"tau = {tau} for b = {b}; use 0 <= tau <= 2^{8 - b}, half a quantum")
+
+
 def largest(b: int) -> float:
     """The largest finite value of grid(b)."""
     return _TOP - 2.0 ** (136 - b)
@@ -75,8 +81,7 @@ def log(x: F64, b: int, tau: float) -> U8:
     taken to be 2^128, so overflow has a direction too; from 2^128 on, at infinities and at NaN nothing is logged.
     """
     x = _values(x, b)
-    if not 0 <= tau <= 0.5 * 2.0 ** (9 - b):
-        raise InvalidInput(f"tau = {tau} for b = {b}; use 0 <= tau <= 2^{8 - b}, half a quantum")
+    check_tau(tau, b)
     inside = np.abs(x) < _TOP
     x = np.where(inside, x, 0.0)
     q = quantum(x, b)
@@ -143,7 +148,14 @@ def threshold(y1: F64, y2: F64, b: int, iterations: int = 40) -> float:
             "round to fewer bits, or use the sparse format"
         )
     distances = np.concatenate([_relative_error(y1[differ], b), _relative_error(y2[differ], b)])
-    nearest = float(distances.min()) if distances.size else np.inf
+    return bisected(float(distances.min()) if distances.size else np.inf, b, iterations)
+
+
+def bisected(nearest: float, b: int, iterations: int) -> float:
+    """The threshold for divergences of which the nearest lies so far, in its exponent, from its rounded value.
+
+    Raises InvalidInput if the smallest tau misses it.
+    """
     low, high = FIXED_TAU, 0.5 * 2.0 ** (9 - b)
     if nearest <= low:
         raise InvalidInput(

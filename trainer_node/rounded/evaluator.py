@@ -16,7 +16,6 @@ import repops.rounding
 import torch
 from repops.rounding import round_all
 from repops.wide import Wide, Workspace, wide_sum, widen
-from torch.nn import functional
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -27,10 +26,9 @@ from referee_py.rounding.evaluate import evaluate as readable
 from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
-Attrs = Mapping[str, Any]
+from . import images
 
-SMALL_PLANE = 64
-"""Positions of an output plane from which each image is a product of its own."""
+Attrs = Mapping[str, Any]
 
 __all__ = ["Attrs", "Evaluator", "TorchEvaluator"]
 
@@ -65,12 +63,8 @@ class TorchEvaluator:
                 return self._sum(x, attrs, bounds)
             case "mm" | "bmm", (a, b):
                 return self._product(a, b, bounds)
-            case "conv2d", (x, w):
-                return self._conv2d(x, w, attrs, bounds)
-            case "conv2d_input_grad", (dy, w):
-                return self._input_grad(dy, w, attrs, bounds)
-            case "conv2d_weight_grad", (dy, x):
-                return self._weight_grad(dy, x, attrs, bounds)
+            case "conv2d" | "conv2d_input_grad" | "conv2d_weight_grad", (a, b):
+                return self._image(images.OPERATORS[name], a, b, attrs, bounds)
             case "scatter_add", (base, idx, src):
                 return self._scatter_add(base, idx, src, bounds)
         raise InvalidInput(f"{name} of {len(inputs)} inputs has no log; evaluate it as it is")
@@ -105,62 +99,18 @@ class TorchEvaluator:
         turned = widen(x.swapaxes(-1, -2), self._space)
         return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
 
-    def _wide_tensor(self, x: torch.Tensor) -> Wide:
-        return widen(x.contiguous().numpy(), self._space)
-
     # ------------------------------------------------------------------------------------------------ images
 
-    def _conv2d(self, x: Array, w: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
-        groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
-        columns = unfold(torch.from_numpy(x), w.shape[2:], attrs)
-        weights = torch.from_numpy(w).reshape(groups, -1, taps)
-        return self._images(weights, columns, output_plane(x.shape, w.shape, attrs), bounds)
+    def widen(self, x: torch.Tensor) -> images.Wide:
+        """For `images`."""
+        return images.Wide(*map(torch.from_numpy, widen(x.contiguous().numpy(), self._space)))
 
-    def _input_grad(self, dy: Array, w: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
-        """The convolution of dy, zeros between its elements, with the filters turned around."""
-        groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
-        gradient = torch.from_numpy(spread(dy, attrs, kernel))
-        turned = {**attrs, "stride": (1, 1), "padding": (0, 0)}
-        columns = unfold(gradient, kernel, turned)
-        weights = torch.from_numpy(w).reshape(groups, filters // groups, channels, *kernel).flip(3, 4)
-        weights = weights.transpose(1, 2).reshape(groups, channels, -1)
-        return self._images(weights, columns, tuple(attrs["input_hw"]), bounds)
-
-    def _images(
-        self, weights: torch.Tensor, columns: torch.Tensor, plane: tuple[int, ...], bounds: Bounds
+    def _image(
+        self, operator: images.Operator, a: Array, b: Array, attrs: Attrs, bounds: Bounds
     ) -> Evaluation:
-        """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
-        (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
-        left = self._wide_tensor(weights)
-        if places >= SMALL_PLANE:
-            right = self._wide_tensor(columns)
-            x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
-            norms = right.columns[:, :, None, :]
-        else:
-            # NOTE: small planes side by side, or each product would be too small for the library.
-            right = self._wide_tensor(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
-            x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
-            x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
-            norms = right.columns.reshape(groups, 1, images, places).transpose(2, 0, 1, 3)
-        rows = factor(taps, bounds) * left.rows
-        values = x.reshape(images, groups * filters, *plane)
-        if groups == 1:
-            return _evaluation(values, rows.reshape(filters, 1, 1), norms.reshape(images, 1, *plane))
-        norms = np.broadcast_to(norms, (images, groups, filters, places)).reshape(values.shape)
-        return _evaluation(values, rows.reshape(groups * filters, 1, 1), norms)
-
-    def _weight_grad(self, dy: Array, x: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
-        groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
-        columns = unfold(torch.from_numpy(x), kernel, attrs)
-        images, _, taps, places = columns.shape
-        gradient = torch.from_numpy(dy).reshape(images, groups, filters // groups, places)
-        left = self._wide_tensor(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
-        right = self._wide_tensor(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
-        product = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values).transpose(1, 2))
-        shape = filters, x.shape[1] // groups, *kernel
-        rows = (factor(images * places, bounds) * left.rows).reshape(filters, 1, 1, 1)
-        norms = np.repeat(right.rows, 1 if groups == 1 else filters // groups, axis=0)
-        return _evaluation(product.reshape(shape), rows, norms.reshape(-1, *shape[1:]))
+        found = operator(self, torch.from_numpy(a), torch.from_numpy(b), attrs)
+        rows = factor(found.terms, bounds) * found.left.numpy()
+        return _evaluation(found.x, rows, found.right.numpy())
 
     # ------------------------------------------------------------------------------------------------ sums
 
@@ -204,43 +154,6 @@ def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
     kept = x.shape[:start] + x.shape[end:]
     total, magnitude = (part.reshape(kept) for part in wide_sum(x.reshape(shape)))
     return (total.sum(axis=rest), magnitude.sum(axis=rest)) if rest else (total, magnitude)
-
-
-def unfold(x: torch.Tensor, kernel: Sequence[int], attrs: Attrs) -> torch.Tensor:
-    """What each tap reads, [N, G, C R S, Y X]: 0 outside the image."""
-    images, channels, groups = x.shape[0], x.shape[1], int(attrs["groups"])
-    if tuple(kernel) == (1, 1) and not any(attrs["padding"]):
-        found = x[:, :, :: attrs["stride"][0], :: attrs["stride"][1]].flatten(2)
-    else:
-        window = {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
-        found = functional.unfold(x, list(kernel), **window)
-    return found.reshape(images, groups, channels // groups * math.prod(kernel), -1).contiguous()
-
-
-def output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
-    """(Y, X) of the forward convolution."""
-    window = zip(x[2:], w[2:], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
-    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
-
-
-def spread(dy: Array, attrs: Attrs, kernel: Sequence[int]) -> Array:
-    """dy with zeros between its elements and around them, so that windows without stride meet what they have to."""
-    first, size = [], []
-    for d in (0, 1):
-        reach = int(attrs["dilation"][d]) * (kernel[d] - 1)
-        first.append(reach - int(attrs["padding"][d]))
-        size.append(int(attrs["input_hw"][d]) + reach)
-    wide = np.zeros((*dy.shape[:2], *size), np.float32)
-    places, taken = [], []
-    for d in (0, 1):
-        at = first[d] + int(attrs["stride"][d]) * np.arange(dy.shape[2 + d])
-        inside = (at >= 0) & (
-            at < size[d]
-        )  # NOTE: with more padding than the kernel reaches, the rest meets nothing
-        places.append(at[inside])
-        taken.append(np.flatnonzero(inside))
-    wide[:, :, places[0][:, None], places[1]] = dy[:, :, taken[0][:, None], taken[1]]
-    return wide
 
 
 def _evaluation(x: torch.Tensor | F64, *factors: F64) -> Evaluation:

@@ -1,0 +1,42 @@
+"""Where these tests run: torch tensors on the processor everywhere, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from repops import cpu
+
+from referee_py.commit import tensor_hash
+from referee_py.commit.tensor import Array
+from referee_py.compiled import Cuda
+from referee_py.execute.values import Device
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+PLACES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, GPU])]
+
+
+class CpuTensors:
+    """A device that is the processor: tensors in its memory, operators of repops-f32 by the C kernels."""
+
+    def place(self, array: Array) -> torch.Tensor:
+        return torch.from_numpy(array.copy())
+
+    def read(self, buffer: torch.Tensor) -> Array:
+        return buffer.numpy().copy()
+
+    def hash(self, buffer: torch.Tensor) -> bytes:
+        return tensor_hash(buffer.numpy())
+
+    def execute(
+        self, name: str, inputs: Sequence[torch.Tensor], attrs: Mapping[str, Any]
+    ) -> list[torch.Tensor]:
+        assert all(isinstance(value, torch.Tensor) for value in inputs), "values stay where they are"
+        return [torch.from_numpy(v) for v in cpu.execute(name, [v.numpy() for v in inputs], attrs)]
+
+
+def device_of(place: str) -> Device:
+    """What has tensors there, and executes repops-f32 on them."""
+    return CpuTensors() if place == "cpu" else Cuda()

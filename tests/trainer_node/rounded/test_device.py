@@ -1,0 +1,144 @@
+"""Operators evaluated on a device: whoever writes the log, arrays and tensors end at the same bits."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from repops import cpu
+from repops.opset import F32, I64
+
+from referee_py.commit.tensor import Array
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.evaluate import Kind, kind
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from tests.referee_py.rounding.operators import Case, ambiguous, cases
+from trainer_node.rounded.device import TensorEvaluator
+from trainer_node.rounded.variations import evaluator_of
+
+from .places import PLACES, device_of
+
+ROUNDINGS = [
+    Rounding(26),
+    Rounding(32, Bounds.PROBABLE),
+    Rounding(29, form=Form.DENSE),
+    Rounding(32, form=Form.DENSE),
+]
+
+
+class Side:
+    """Whoever computes one step of one node: arrays in, arrays out, wherever they are in between."""
+
+    def __init__(self, rounding: Rounding, place: str | None) -> None:
+        if place in (None, "torch"):
+            evaluator = evaluator_of(place or "numpy")
+        else:
+            evaluator = TensorEvaluator(device_of(place), place)
+        self.ignored: list[int] = []
+        self.backend = Rounded(
+            rounding, MemoryBook(), evaluator, lambda *where: self.ignored.append(where[-1])
+        )
+
+    def execute(self, case: Case, book: MemoryBook) -> tuple[list[Array], bytes]:
+        self.backend.book = book
+        self.backend.begin(1)
+        device = self.backend.device
+        inputs = [v if device is None else device.place(v) for v in case.inputs]
+        found = self.backend.execute(0, case.name, inputs, case.attrs)
+        self.backend.end()
+        return [v if device is None else device.read(v) for v in found], self.backend.log(0)
+
+
+def same(a: list[Array], b: list[Array]) -> bool:
+    return all(
+        (x.shape, x.dtype, x.tobytes()) == (y.shape, y.dtype, y.tobytes()) for x, y in zip(a, b, strict=True)
+    )
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+def test_either_side_follows_the_other(rounding: Rounding, place: str) -> None:
+    """Ambiguous and cancelling sums, paddings, operands that are not finite, and sizes of 0 and 1."""
+    here, there = Side(rounding, None), Side(rounding, place)
+    rng = np.random.default_rng(rounding.mode)
+    logged = 0
+    for case in cases(rng, rounding.bits):
+        case = Case(case.name, [np.array(v, order="C") for v in case.inputs], case.attrs)
+        for trainer, auditor in ((here, there), (there, here), (there, there)):
+            book = MemoryBook()
+            values, log = trainer.execute(case, book)
+            followed = auditor.execute(case, book)
+            assert same(values, followed[0]), case
+            assert log == followed[1]
+            logged += log != bytes(32)
+    assert logged > 60
+    assert not here.ignored
+    assert not there.ignored
+    assert there.backend.corrections > 5
+    assert here.backend.corrections > 5
+
+
+@pytest.mark.parametrize("evaluator", ["torch", *PLACES])
+def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
+    """An evaluation may be about the rows that something is added to; its log is the whole node's."""
+    rounding = Rounding(32)
+    terms = ambiguous(np.random.default_rng(1), 200, 12, 32)
+    base = np.zeros(400, np.float32)
+    base[::2] = terms[:, 0]
+    case = Case("scatter_add", [base, np.arange(0, 400, 2).repeat(11), terms[:, 1:].reshape(-1)], {})
+    here, other = Side(rounding, None), Side(rounding, evaluator)
+    for trainer, auditor in ((here, other), (other, here), (other, other)):
+        book = MemoryBook()
+        assert same(trainer.execute(case, book)[0], auditor.execute(case, book)[0])
+    assert here.backend.corrections > 10
+    assert other.backend.corrections > 10
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("bits", [26, 30, 32])
+def test_a_forged_log_changes_nothing_there_either(bits: int, place: str) -> None:
+    """Directions of one log under the operands of another: what is not admissible is ignored, here and there alike."""
+    rounding = Rounding(bits)
+    here, there = Side(rounding, None), Side(rounding, place)
+    by_operator: dict[str, list[Case]] = {}
+    for case in cases(np.random.default_rng(bits), bits):
+        case = Case(case.name, [np.array(v, order="C") for v in case.inputs], case.attrs)
+        by_operator.setdefault(f"{case.name} {[v.shape for v in case.inputs]} {case.attrs}", []).append(case)
+    for alike in by_operator.values():
+        for honest, other in itertools.pairwise(alike):
+            book = MemoryBook()
+            here.execute(honest, book)
+            assert same(here.execute(other, book)[0], there.execute(other, book)[0]), other
+    assert there.ignored
+    assert there.ignored == here.ignored
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("bits", [26, 32])
+def test_single_operations_have_the_bits_of_arrays(bits: int, place: str) -> None:
+    rng = np.random.default_rng(bits)
+    side, host = Side(Rounding(bits), place), Side(Rounding(bits), None)
+    a, b = (rng.integers(0, 2**32, 4096, dtype=np.uint32).view(np.float32) for _ in range(2))
+    a[:6], b[:6] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45], [-0.0, 0, np.inf, 3e38, 1, 1e-45]
+    integers = rng.integers(-(2**63), 2**63 - 1, 4096)
+    calls = [Case(name, [a, b], {}) for name in ("add", "sub", "mul", "div")]
+    calls += [
+        Case("sqrt", [a], {}),
+        Case("cast", [integers], {"dtype": F32}),
+        Case("cast", [a], {"dtype": I64}),
+    ]
+    calls += [
+        Case("neg", [a], {}),
+        Case("maximum", [a, b], {}),
+        Case("add", [integers, integers[::-1].copy()], {}),
+    ]
+    for case in calls:
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+            found, expected = side.execute(case, MemoryBook())[0], host.execute(case, MemoryBook())[0]
+        assert same(found, expected), case
+        if bits == 32 and kind(case.name, case.inputs, case.attrs) is Kind.SINGLE and case.name != "cast":
+            assert np.array_equal(
+                found[0], cpu.execute(case.name, case.inputs, case.attrs)[0], equal_nan=True
+            )

@@ -1,0 +1,150 @@
+"""Convolutions as matrix products, on torch tensors wherever they lie: what meets what, and the norms that bound it.
+
+Letters: N images, G groups, C input channels and F filters of one group, (R, S) kernel, (Y, X) output plane, P = Y X
+places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+Tensor = torch.Tensor
+Attrs = Mapping[str, Any]
+
+SMALL_PLANE = 64
+"""Positions of an output plane from which each image is a product of its own."""
+
+
+class Wide(NamedTuple):
+    """`values` [..., M, N] f64; the Euclidean norms of rows [..., M] and of columns [..., N]."""
+
+    values: Tensor
+    rows: Tensor
+    columns: Tensor
+
+
+class Library(Protocol):
+    """What computes the products."""
+
+    def widen(self, x: Tensor) -> Wide:
+        """An f32 tensor [..., M, N] in f64."""
+        ...
+
+    def multiply(self, a: Tensor, b: Tensor) -> Tensor:
+        """[..., M, K] times [..., K, N], f64."""
+        ...
+
+
+class Product(NamedTuple):
+    """f64. The magnitudes of each element's `terms` add up to `left` times `right`, which broadcast to x, or less."""
+
+    x: Tensor
+    terms: int
+    left: Tensor
+    right: Tensor
+
+
+def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
+    """[N, G C, H, W] with [G F, C, R, S], f32."""
+    groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
+    columns = _unfold(x, w.shape[2:], attrs)
+    return _images(library, w.reshape(groups, -1, taps), columns, _output_plane(x.shape, w.shape, attrs))
+
+
+def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> Product:
+    """The convolution of dy, zeros between its elements, with the filters turned around."""
+    groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
+    turned = {**attrs, "stride": (1, 1), "padding": (0, 0)}
+    columns = _unfold(_spread(dy, attrs, kernel), kernel, turned)
+    weights = w.reshape(groups, filters // groups, channels, *kernel).flip(3, 4)
+    weights = weights.transpose(1, 2).reshape(groups, channels, -1)
+    return _images(library, weights, columns, tuple(attrs["input_hw"]))
+
+
+def conv2d_weight_grad(library: Library, dy: Tensor, x: Tensor, attrs: Attrs) -> Product:
+    """What each filter's gradients met, over images and places."""
+    groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
+    columns = _unfold(x, kernel, attrs)
+    images, _, taps, places = columns.shape
+    gradient = dy.reshape(images, groups, filters // groups, places)
+    left = library.widen(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
+    right = library.widen(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+    product = library.multiply(left.values, right.values.transpose(1, 2))
+    shape = filters, x.shape[1] // groups, *kernel
+    norms = right.rows if groups == 1 else right.rows.repeat_interleave(filters // groups, dim=0)
+    rows = left.rows.reshape(filters, 1, 1, 1)
+    return Product(product.reshape(shape), images * places, rows, norms.reshape(-1, *shape[1:]))
+
+
+Operator = Callable[[Library, Tensor, Tensor, Attrs], Product]
+OPERATORS: dict[str, Operator] = {
+    "conv2d": conv2d,
+    "conv2d_input_grad": conv2d_input_grad,
+    "conv2d_weight_grad": conv2d_weight_grad,
+}
+
+
+def _images(library: Library, weights: Tensor, columns: Tensor, plane: tuple[int, ...]) -> Product:
+    """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
+    (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
+    left = library.widen(weights)
+    if places >= SMALL_PLANE:
+        right = library.widen(columns)
+        x = library.multiply(left.values, right.values)
+        norms = right.columns[:, :, None, :]
+    else:
+        # NOTE: small planes side by side, or each product would be too small for the library.
+        right = library.widen(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+        x = library.multiply(left.values, right.values)
+        x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
+        norms = right.columns.reshape(groups, 1, images, places).permute(2, 0, 1, 3)
+    values = x.reshape(images, groups * filters, *plane)
+    if groups == 1:
+        return Product(values, taps, left.rows.reshape(filters, 1, 1), norms.reshape(images, 1, *plane))
+    norms = norms.expand(images, groups, filters, places).reshape(values.shape)
+    return Product(values, taps, left.rows.reshape(groups * filters, 1, 1), norms)
+
+
+def _unfold(x: Tensor, kernel: Sequence[int], attrs: Attrs) -> Tensor:
+    """What each tap reads, [N, G, C R S, P]: 0 outside the image."""
+    images, channels, groups = x.shape[0], x.shape[1], int(attrs["groups"])
+    if tuple(kernel) == (1, 1) and not any(attrs["padding"]):
+        found = x[:, :, :: attrs["stride"][0], :: attrs["stride"][1]].flatten(2)
+    else:
+        window = {name: list(attrs[name]) for name in ("stride", "padding", "dilation")}
+        found = functional.unfold(x, list(kernel), **window)
+    return found.reshape(images, groups, channels // groups * math.prod(kernel), -1).contiguous()
+
+
+def _output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
+    """(Y, X) of the forward convolution."""
+    window = zip(x[2:], w[2:], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)
+    return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
+
+
+def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
+    """dy with zeros between its elements and around them, so that windows without stride meet what they have to."""
+    first, size = [], []
+    for d in (0, 1):
+        reach = int(attrs["dilation"][d]) * (kernel[d] - 1)
+        first.append(reach - int(attrs["padding"][d]))
+        size.append(int(attrs["input_hw"][d]) + reach)
+    wide = dy.new_zeros((*dy.shape[:2], *size))
+    places, taken = [], []
+    for d in (0, 1):
+        stride = int(attrs["stride"][d])
+        at = first[d] + stride * np.arange(dy.shape[2 + d])
+        inside = np.flatnonzero((at >= 0) & (at < size[d]))
+        # NOTE: with more padding than the kernel reaches, the rest meets nothing. What does is one run.
+        begin, end = (int(inside[0]), int(inside[-1])) if inside.size else (0, -1)
+        taken.append(slice(begin, end + 1))
+        places.append(slice(first[d] + stride * begin, first[d] + stride * end + 1, stride))
+    if all(part.stop > part.start for part in taken):
+        wide[:, :, places[0], places[1]] = dy[:, :, taken[0], taken[1]]
+    return wide
