@@ -314,3 +314,6 @@ FORGERIES: dict[str, Forgery] = {
     "one element more": Forgery(counted(1), Gone.UNREAD),
     "2^39 elements": Forgery(counted(1 << 39), Gone.UNREAD),
 }
+
+TOO_LONG = Forgery(damaged(lambda b, _: b + bytes(1 << 20)), Gone.UNREAD)
+"""More bytes than entries of every element could take: nobody fetches so much of a stranger."""

@@ -20,12 +20,13 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.conftest import Anvil
+from trainer_node.chain import JobPhase
 from trainer_node.rounded.variations import evaluator_of
 
 from . import brink
 from .arena import REWARD, Outcome
 from .forger import BadlyServedArena, Forger, ForgersArena
-from .forgeries import FORGERIES, Forgery, Gone
+from .forgeries import FORGERIES, TOO_LONG, Forgery, Gone
 from .hostile import OF_RUNS, OF_STEPS, HostileServer, Lie, fickle
 from .test_rounded import expect_justice
 
@@ -209,3 +210,18 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
         assert trouble(told) == {"job.unavailable"}
         assert outcome.matches == [(forgery.reason, {arena.address("trainer-0")})]
         assert outcome.profit["challenger"] >= REWARD
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_impatient")
+def test_a_log_longer_than_any_is_not_fetched(anvil: Anvil, tmp_path: Path) -> None:
+    """NOTE: so nobody replays the claim; a liar could have it accepted, as if it served nothing (docs/security.md)."""
+    with (
+        ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), TOO_LONG, knows=True) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.profit["challenger"] == 0
+        assert trouble(told) == {"job.unavailable"}
+        assert any("the limit is" in e["reason"] for e in told if e["event"] == "job.unavailable")
