@@ -112,11 +112,11 @@ def _small_gpt(text: Path | None) -> Recipe:
 class Borrowed:
     """Another's book, as an auditor has it."""
 
-    def __init__(self, book: LogBook) -> None:
-        self._book = book
+    def __init__(self, read: Callable[[int], StepLog | None]) -> None:
+        self._read = read
 
     def get(self, step: int) -> StepLog:
-        found = self._book.get(step)
+        found = self._read(step)
         if found is None:
             raise Unavailable(f"the log of step {step} is not written yet")
         return found

@@ -16,6 +16,7 @@ from referee_py.commit.tensor import Array
 from referee_py.execute import State
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Rounding
+from referee_py.rounding.step_log import StepLog
 from trainer_node.capture import Recipe, build
 from trainer_node.capture.sampling import data_order
 
@@ -52,7 +53,7 @@ def corrections(text: Path | None, steps: int = 2) -> Table:
                     trainer.step()
                 counts = dict.fromkeys(rows, 0)
                 for evaluator in ("permuted", "halves"):
-                    auditor = Party.of(bundle, rounding, Borrowed(book), evaluator)
+                    auditor = Party.of(bundle, rounding, Borrowed(book.get), evaluator)
                     for _ in range(steps):
                         auditor.step()
                     for node, count in auditor.backend.corrected.items():
@@ -67,6 +68,24 @@ def corrections(text: Path | None, steps: int = 2) -> Table:
     return table
 
 
+class Files:
+    """A book whose logs are packed and committed to as they are written, and unpacked by whoever reads them."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._files: dict[int, bytes] = {}
+
+    def get(self, step: int) -> StepLog | None:  # noqa: ARG002
+        return None
+
+    def put(self, step: int, log: StepLog) -> None:
+        self._files[step] = log.encode()
+        log.root(self._nodes)
+
+    def read(self, step: int) -> StepLog:
+        return StepLog.decode(self._files.pop(step), self._nodes, 1 << 30)
+
+
 def overhead(text: Path | None, turns: int) -> Table:
     """Milliseconds of CPU time a step, in turns."""
     columns = ["model", "b", "FP32", "FP64", "trainer", "auditor", "trainer / FP64", "auditor / FP64"]
@@ -77,9 +96,9 @@ def overhead(text: Path | None, turns: int) -> Table:
             plain, wide = eager_step(recipe), eager_step(in_f64(recipe))
             bundle = build(recipe)
             for bits in (32, 26):
-                book = MemoryBook()
-                trainer = Party.of(bundle, Rounding(bits), book)
-                auditor = Party.of(bundle, Rounding(bits), Borrowed(book))
+                files = Files(len(bundle.program.nodes))
+                trainer = Party.of(bundle, Rounding(bits), files)
+                auditor = Party.of(bundle, Rounding(bits), Borrowed(files.read))
                 times: list[list[float]] = [[], [], [], []]
                 for turn in range(WARM_UP + turns):
                     for found, work in zip(times, (plain, wide, trainer.step, auditor.step), strict=True):
@@ -129,7 +148,7 @@ def runs(name: str, bits: int, text: Path | None = None, steps: int | None = Non
         trainer = Party.of(bundle, rounding, book)
         truth = _run(trainer, steps)
         for number, evaluator in enumerate(AUDITORS[name]):
-            auditor = Party.of(bundle, rounding, Borrowed(book), evaluator)
+            auditor = Party.of(bundle, rounding, Borrowed(book.get), evaluator)
             followed = _run(auditor, steps)
             _same(trainer.state, auditor.state)
             without = ["", ""]
