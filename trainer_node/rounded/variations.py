@@ -4,7 +4,7 @@ All of them are within the bounds that a job states, so all of them are honest; 
 would find another's weights.
 
     torch        torch's own libraries, as they come
-    blocked      contracted dimensions in blocks of 8, one after the other, as a kernel with small tiles does
+    blocked      contracted dimensions in up to twelve blocks, one after the other, as a kernel with tiles does
     interleaved  every sixteenth term of them in one sum, as a kernel does that splits them among lanes
     permuted     contracted dimensions in an order of their own
     halves       contracted dimensions in two halves, the second one first
@@ -104,7 +104,7 @@ _NUMPY = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
 def _blocks(size: int) -> Sequence[Tensor]:
-    return torch.arange(size).split(8)
+    return torch.arange(size).split(max(8, -(-size // 12)))
 
 
 def _lanes(size: int) -> Sequence[Tensor]:
