@@ -15,6 +15,7 @@ from referee_py.rounding.mode import is_rounded
 
 from .artifacts import Kind, Name
 from .fetch import Fetcher
+from .rounded import UNFOLDED_BYTES
 
 MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 """Of a served tensor: dtype, rank and dims."""
@@ -92,12 +93,15 @@ def memory_needed(program: Program, terms: Terms) -> int:
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:
-    """Of rounded-f64: inputs, result and radius of an operator in binary64, and two of the like while it rounds."""
+    """Of rounded-f64: inputs, result and radius of an operator in binary64, and two of the like while it rounds;
+    unfolded images.
+    """
     if not is_rounded(terms.mode):
         return 0
     structure = program.nodes[node]
     inputs = sum(program.type_of(operand).nbytes for operand in structure.inputs)
-    return 2 * inputs + 8 * sum(type_.nbytes for type_ in structure.outputs)
+    unfolded = UNFOLDED_BYTES if structure.name.startswith("conv2d") else 0
+    return 2 * inputs + 8 * sum(type_.nbytes for type_ in structure.outputs) + unfolded
 
 
 def check_operator(program: Program, terms: Terms, node: int, max_memory: int) -> int:

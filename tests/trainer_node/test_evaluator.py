@@ -13,6 +13,11 @@ from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 
 
+def test_images_too_large_to_be_unfolded_are_within_the_bounds_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_node.rounded.images.MAX_UNFOLDED", 0)
+    test_either_side_follows_the_other("torch", Rounding(32))
+
+
 @pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE])
 @pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:

@@ -1,5 +1,8 @@
 """Convolutions as matrix products, on torch tensors wherever they lie: what meets what, and the norms that bound it.
 
+Images are unfolded for that, each element once for every tap that reads it. Where this takes too much memory torch's own
+convolutions serve, which are slower and unfold one image at a time.
+
 Letters: N images, G groups, C input channels and F filters of one group, (R, S) kernel, (Y, X) output plane, P = Y X
 places.
 """
@@ -14,11 +17,15 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from . import UNFOLDED_BYTES
+
 Tensor = torch.Tensor
 Attrs = Mapping[str, Any]
 
 SMALL_PLANE = 64
 """Positions of an output plane from which each image is a product of its own."""
+MAX_UNFOLDED = UNFOLDED_BYTES // 24
+"""Elements of unfolded images: twice in binary32 and twice in binary64 at most."""
 
 
 class Wide(NamedTuple):
@@ -53,6 +60,10 @@ class Product(NamedTuple):
 def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
     """[N, G C, H, W] with [G F, C, R, S], f32."""
     groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
+    if _is_large(x, w.shape[2:], _output_plane(x.shape, w.shape, attrs)):
+        windows = torch.conv2d(_squares(x, groups), _ones(w, groups), None, *_window(attrs), groups)
+        found = torch.conv2d(x.double(), w.double(), None, *_window(attrs), groups)
+        return _bounded(found, windows, w.reshape(groups, -1, taps))
     columns = _unfold(x, w.shape[2:], attrs)
     return _images(library, w.reshape(groups, -1, taps), columns, _output_plane(x.shape, w.shape, attrs))
 
@@ -60,6 +71,12 @@ def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
 def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> Product:
     """The convolution of dy, zeros between its elements, with the filters turned around."""
     groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
+    if _is_large(dy, kernel, attrs["input_hw"]):
+        size = (dy.shape[0], groups * channels, *attrs["input_hw"])
+        windows = _backward(_squares(dy, groups), _ones(w, groups), attrs, (size[0], groups, *size[2:]), 0)
+        weights = w.reshape(groups, filters // groups, channels, -1).transpose(1, 2)
+        found = _backward(dy.double(), w.double(), attrs, size, 0)
+        return _bounded(found, windows, weights.reshape(groups, channels, -1))
     turned = {**attrs, "stride": (1, 1), "padding": (0, 0)}
     columns = _unfold(_spread(dy, attrs, kernel), kernel, turned)
     weights = w.reshape(groups, filters // groups, channels, *kernel).flip(3, 4)
@@ -70,6 +87,15 @@ def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> 
 def conv2d_weight_grad(library: Library, dy: Tensor, x: Tensor, attrs: Attrs) -> Product:
     """What each filter's gradients met, over images and places."""
     groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
+    if _is_large(x, kernel, dy.shape[2:]):
+        size = (filters, x.shape[1] // groups, *kernel)
+        found = _backward(dy.double(), x.double(), attrs, size, 1)
+        of_filters, of_channels = (torch.linalg.vector_norm(t.double(), dim=(0, 2, 3)) for t in (dy, x))
+        channels = of_channels.reshape(groups, -1).repeat_interleave(
+            1 if groups == 1 else filters // groups, 0
+        )
+        terms = dy.shape[0] * math.prod(dy.shape[2:])
+        return Product(found, terms, of_filters[:, None, None, None], channels[:, :, None, None])
     columns = _unfold(x, kernel, attrs)
     images, _, taps, places = columns.shape
     gradient = dy.reshape(images, groups, filters // groups, places)
@@ -148,3 +174,45 @@ def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
     if all(part.stop > part.start for part in taken):
         wide[:, :, places[0], places[1]] = dy[:, :, taken[0], taken[1]]
     return wide
+
+
+# ------------------------------------------------------------------------------------------------- large images
+
+
+def _is_large(x: Tensor, kernel: Sequence[int], plane: Sequence[int]) -> bool:
+    return x.shape[0] * x.shape[1] * math.prod(kernel) * math.prod(plane) > MAX_UNFOLDED
+
+
+def _window(attrs: Attrs) -> tuple[list[int], list[int], list[int]]:
+    stride, padding, dilation = (list(attrs[name]) for name in ("stride", "padding", "dilation"))
+    return stride, padding, dilation
+
+
+def _squares(x: Tensor, groups: int) -> Tensor:
+    """Sums of squares over the channels of each group: [N, G, ...], f64."""
+    wide = x.double()
+    return (wide * wide).reshape(x.shape[0], groups, -1, *x.shape[2:]).sum(2)
+
+
+def _ones(w: Tensor, groups: int) -> Tensor:
+    return w.new_ones((groups, 1, *w.shape[2:]), dtype=torch.float64)
+
+
+def _backward(dy: Tensor, other: Tensor, attrs: Attrs, size: Sequence[int], which: int) -> Tensor:
+    """The gradient of a convolution's input (0, `other` its weight) or weight (1, `other` its input)."""
+    unused = other.new_empty(size)
+    x, w = (unused, other) if which == 0 else (other, unused)
+    groups, wanted = int(attrs["groups"]), [which == 0, which == 1, False]
+    found = torch.ops.aten.convolution_backward(
+        dy, x, w, None, *_window(attrs), False, [0, 0], groups, wanted
+    )
+    gradient: Tensor = found[which]
+    return gradient.contiguous()
+
+
+def _bounded(x: Tensor, windows: Tensor, weights: Tensor) -> Product:
+    """By the norms of windows, from one channel of sums of squares, and those of the weights [G, F, K]."""
+    groups, filters, taps = weights.shape
+    norms = torch.linalg.vector_norm(weights.double(), dim=-1).reshape(groups * filters, 1, 1)
+    spread = windows.sqrt().repeat_interleave(1 if groups == 1 else filters, 1)
+    return Product(x, taps, norms, spread)
