@@ -1,7 +1,7 @@
 """Convolutions as matrix products, on torch tensors wherever they lie: what meets what, and the norms that bound it.
 
-Images are unfolded for that, each element once for every tap that reads it. Where this takes too much memory torch's own
-convolutions serve, which are slower and unfold one image at a time.
+Images are unfolded for that, each element once for every tap that reads it. Where this takes too much memory torch's
+own convolutions serve, which are slower and unfold one image at a time.
 
 Letters: N images, G groups, C input channels and F filters of one group, (R, S) kernel, (Y, X) output plane, P = Y X
 places.
