@@ -17,7 +17,7 @@ import os
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -138,6 +138,14 @@ class Settings(BaseSettings):
             local = str(values.get("chain_id", 31337)) in {str(chain) for chain in LOCAL_CHAINS}
             values = {**values, "confirmations": 0 if local else 3}
         return values
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.device == "cuda" and self.evaluator != "torch":
+            raise ValueError(
+                f'evaluator = "{self.evaluator}" runs on the processor; set it to "torch", or device = "cpu"'
+            )
+        return self
 
     @property
     def keystore_path(self) -> Path:

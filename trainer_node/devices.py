@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import repops
 from repops.cuda.errors import CudaUnavailable
 
+from referee_py.compiled import Cuda
 from referee_py.errors import UnknownVersion
 from referee_py.rounding.backend import Evaluator
 
@@ -19,8 +22,17 @@ def backend_of(device: str) -> repops.Backend:
         raise ConfigError(f'device = "{device}": {error}; set device = "cpu"') from error
 
 
-def evaluator_of(name: str) -> Evaluator:
-    """What computes in rounded-f64, by its name in `rounded.variations`. Raises UnknownVersion without torch."""
+EMULATED = "CUBLAS_EMULATE_DOUBLE_PRECISION"
+"""With it a GPU's library may make binary64 products of narrower ones: no evaluation that rounded-f64 permits."""
+
+
+def evaluator_of(name: str, device: str = "cpu") -> Evaluator:
+    """What computes in rounded-f64 on a device, by its name in `rounded.variations`.
+
+    Raises UnknownVersion without torch, ConfigError if this machine has no such device, or not for this name.
+    """
+    if device == "cuda":
+        return _on_gpu(name)
     try:
         from .rounded.variations import evaluator_of as find
     except ModuleNotFoundError as error:
@@ -30,3 +42,16 @@ def evaluator_of(name: str) -> Evaluator:
             "rounded-f64 needs torch, which is not installed; install it, or leave the job"
         ) from error
     return find(name)
+
+
+def _on_gpu(name: str) -> Evaluator:
+    if name != "torch":
+        raise ConfigError(
+            f'evaluator = "{name}" runs on the processor; set evaluator = "torch", or device = "cpu"'
+        )
+    if os.environ.get(EMULATED, "0") != "0":
+        raise ConfigError(f'{EMULATED} is set: sums have to be of binary64; unset it, or set device = "cpu"')
+    backend_of("cuda")
+    from .rounded.device import TensorEvaluator
+
+    return TensorEvaluator(Cuda(), "cuda")

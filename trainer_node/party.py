@@ -50,7 +50,7 @@ def crew(node: Node, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[Wo
         max_memory=settings.limits.memory_bytes,
         max_logs=settings.limits.log_bytes,
         follows=follows,
-        evaluator=lambda: evaluator_of(settings.evaluator),
+        evaluator=lambda: evaluator_of(settings.evaluator, settings.device),
         thresholds=fixed if settings.calibration is None else Calibration.read(settings.calibration).tau,
         lie=lie,
     )

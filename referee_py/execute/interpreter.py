@@ -15,6 +15,7 @@ import numpy as np
 
 from ..commit import NO_LOG, Record, Tag, Tree
 from ..commit.tensor import Array
+from ..compiled import Cuda
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
 from ..rounding.backend import Rounded
@@ -36,6 +37,13 @@ class Operators(Protocol):
 
 Backend = Operators | Rounded
 """What computes a program's nodes; it also says in which arithmetic mode."""
+
+
+def device_of(backend: Backend) -> Device | None:
+    """Where a backend has its values; None for the host's memory. Raises CudaUnavailable."""
+    if isinstance(backend, Rounded):
+        return backend.device
+    return Cuda() if backend.name == "cuda" else None
 
 
 class Arithmetic(Protocol):
@@ -129,7 +137,8 @@ class Executor(Protocol):
 class Interpreter:
     """The honest executor of a validated program. Constants must have been checked against it.
 
-    With a `device` it takes the place of the backend, and values stay there until somebody looks at them.
+    Values stay on the backend's device, if it has one, until somebody looks at them. Another `device` takes the place
+    of a backend of the mode repops-f32.
     """
 
     def __init__(
@@ -142,7 +151,7 @@ class Interpreter:
     ) -> None:
         self.plan = Plan(program)
         self.hook = hook
-        self.device = device
+        self.device = device = device or device_of(backend)
         self._arithmetic: Arithmetic = (
             backend if isinstance(backend, Rounded) else _Exact(device.execute if device else backend.execute)
         )

@@ -79,14 +79,11 @@ def executor_for(
 ) -> Executor:
     """The fastest honest executor: compiled steps, but node by node for a hook, or for the readable reference."""
     if isinstance(backend, Rounded):
-        if hook is None and backend.rounding.bits == MAX_BITS:
+        if hook is None and backend.rounding.bits == MAX_BITS and backend.device is None:
             return FastExecutor(program, constants, backend, machine=RoundedCpu(backend))
         return Interpreter(program, constants, backend, hook)
-    if backend.name == "cuda":
-        gpu = Cuda()
-        if hook is None:
-            return FastExecutor(program, constants, backend, machine=gpu)
-        return Interpreter(program, constants, backend, hook, gpu)
+    if hook is None and backend.name == "cuda":
+        return FastExecutor(program, constants, backend, machine=Cuda())
     if hook is None and backend.execute is cpu.execute:
         return FastExecutor(program, constants, backend)
     return Interpreter(program, constants, backend, hook)

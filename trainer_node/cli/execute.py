@@ -106,11 +106,9 @@ def _run(
     executor: FastExecutor | Interpreter
     latest: Mapping[str, Array]
     if book is not None:
-        if device != "cpu":
-            raise InvalidInput(f"rounded-f64 runs on the processor; leave out --device {device}")
-        rounded = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
+        rounded = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator, device))
         backend: Backend = rounded
-        if rounded.rounding.bits == MAX_BITS:
+        if rounded.rounding.bits == MAX_BITS and rounded.device is None:
             executor = FastExecutor(*tensors, backend, bundle.metrics, RoundedCpu(rounded))
             latest = executor.latest
         else:

@@ -101,6 +101,8 @@ def test_a_state_of_another_program_is_refused() -> None:
 class Tracking:
     """A backend that counts how many bytes of its outputs are alive."""
 
+    name = "tracking"
+
     def __init__(self) -> None:
         self.live = self.peak = 0
 

@@ -105,7 +105,8 @@ def test_run_shows_what_its_logs_commit_to(assay: Assay, job: Path) -> None:
 
 def test_run_refuses_what_it_cannot_do(assay: Assay, job: Path) -> None:
     for flags, words in (
-        (("--device", "cuda"), "rounded-f64 runs on the processor"),
+        (("--device", "cuda", "--evaluator", "numpy"), "runs on the processor"),
+        (("--device", "abacus"), "choose cpu or cuda"),
         (("--evaluator", "abacus"), "abacus"),
         (("--bits", "25"), "equal to 26"),
         (("--mode", "repops-f32", "--bits", "30"), "--bits is for rounded-f64"),

@@ -74,11 +74,13 @@ def test_more_steps_than_there_are(folder: Path) -> None:
     assert "13 steps of a program that has 12" in done.stderr + done.stdout
 
 
-def test_without_a_gpu_the_remedy_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("mode", ["repops-f32", "rounded-f64"])
+def test_without_a_gpu_the_remedy_is_named(folder: Path, mode: str) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     command = [sys.executable, "-m", "trainer_node.cli", "program", "run", str(folder), "--device", "cuda"]
+    command += ["--mode", mode]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode
     assert 'set device = "cpu"' in done.stderr + done.stdout

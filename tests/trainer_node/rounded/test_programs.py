@@ -1,0 +1,130 @@
+"""Whole programs on a device: with one party's logs, their steps have the roots that they have on the processor."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from referee_py.commit.tensor import Array
+from referee_py.execute import Capture, FastExecutor, Interpreter, Run
+from referee_py.execute.run import executor_for
+from referee_py.rounding import forms
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from referee_py.rounding.step_log import StepLog
+from tests.referee_py.compiled.random_program import RandomProgram
+from trainer_node.bundle import Bundle
+from trainer_node.capture import build, load_recipe
+from trainer_node.rounded.device import TensorEvaluator
+from trainer_node.rounded.variations import evaluator_of
+
+from .places import PLACES, device_of
+
+STEPS = 2
+
+
+def party(rounding: Rounding, book: MemoryBook, place: str | None) -> Rounded:
+    evaluator = evaluator_of("permuted") if place is None else TensorEvaluator(device_of(place), place)
+    return Rounded(rounding, book, evaluator)
+
+
+@cache
+def bundle(name: str) -> Bundle:
+    pytest.importorskip("transformers", reason="needs the extra [models]")
+    return build(load_recipe(name, steps=STEPS))
+
+
+def run(made: Bundle | RandomProgram, backend: Rounded) -> tuple[list[bytes], list[bytes]]:
+    """The checkpoint of every step, and the slots after the last."""
+    whole = Run(made.program, made.constants, made.initial, STEPS, (1,), backend)
+    interval = whole.commit_interval(whole.initial(), STEPS, 1, snapshots=(STEPS,))
+    return list(interval.checkpoints), interval.snapshots[STEPS].slot_hashes()
+
+
+def turn(log: StepLog, form: Form) -> StepLog:
+    """A step log that says the opposite direction wherever it says one."""
+    nodes = {}
+    for node, written in log.nodes.items():
+        said = forms.unpack(written.canonical, written.elements, form)
+        nodes[node] = written.elements, forms.pack(replace(said, up=~said.up), form)
+    return StepLog.of(forms.FORMAT[form], nodes)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "rounding", [Rounding(32), Rounding(28, Bounds.PROBABLE), Rounding(32, form=Form.DENSE)], ids=str
+)
+@pytest.mark.parametrize("name", ["digits-cnn", "gpt2-tiny"])
+def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: Rounding, place: str) -> None:
+    made = bundle(name)
+    for trainer, auditor in itertools.permutations((None, place)):
+        book = MemoryBook()
+        expected = run(made, party(rounding, book, trainer))
+        assert all(log is not None and log.nodes for log in map(book.get, range(1, STEPS + 1)))
+        assert run(made, party(rounding, book, auditor)) == expected
+        turned = MemoryBook()
+        for step in range(1, STEPS + 1):
+            turned.put(step, turn(book.get(step), rounding.form))
+        sides = [party(rounding, turned, side) for side in (trainer, auditor)]
+        found = [run(made, side) for side in sides]
+        assert found[0] == found[1] != expected, "what is admissible is followed, and all else is ignored"
+        assert all(side.corrections for side in sides)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_random_programs(place: str) -> None:
+    """Every operator, integers and truth values among them."""
+    logged = 0
+    for seed in range(30):
+        made = RandomProgram(seed, 8 + seed % 50)
+        rounding = Rounding((32, 26, 30)[seed % 3], Bounds(seed % 2), Form(seed // 2 % 2))
+        for trainer, auditor in itertools.permutations((None, place)):
+            book = MemoryBook()
+            expected = run(made, party(rounding, book, trainer))
+            assert run(made, party(rounding, book, auditor)) == expected, f"seed {seed}"
+            logged += len(book.get(1).nodes)
+    assert logged
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
+    """Only what is settled exactly, and nothing of an honest log, is copied from there in a plain step."""
+    made, reads = bundle("digits-cnn"), 0
+
+    class Counting(type(device_of(place))):
+        def read(self, buffer: object) -> Array:
+            nonlocal reads
+            reads += 1
+            return super().read(buffer)
+
+    backend = Rounded(Rounding(32), MemoryBook(), TensorEvaluator(Counting(), place))
+    whole = Run(made.program, made.constants, made.initial, STEPS, (1,), backend)
+    assert isinstance(whole.executor, Interpreter)
+    assert whole.executor.device is backend.device
+    state = whole.advance(whole.initial(), STEPS)
+    assert reads == 0
+    arrays = state.arrays
+    assert reads == len(arrays)
+    node = next(i for i, node in enumerate(made.program.nodes) if node.name == "mm")
+    values = whole.node_values(whole.initial(), node)[node]
+    host = Run(
+        made.program, made.constants, made.initial, STEPS, (1,), party(Rounding(32), backend.book, None)
+    )
+    expected = host.node_values(host.initial(), node)[node]
+    for found, wanted in ((values.inputs, expected.inputs), (values.outputs, expected.outputs)):
+        assert [v.tobytes() for v in found] == [v.tobytes() for v in wanted]
+    after = host.advance(host.initial(), STEPS).arrays
+    assert [v.tobytes() for v in arrays] == [v.tobytes() for v in after]
+
+
+def test_only_arrays_are_compiled() -> None:
+    made = RandomProgram(1, 20)
+    here, there = (party(Rounding(32), MemoryBook(), place) for place in (None, "cpu"))
+    assert isinstance(executor_for(made.program, made.constants, here), FastExecutor)
+    found = executor_for(made.program, made.constants, there, Capture())
+    assert isinstance(found, Interpreter)
+    assert found.device is there.device
