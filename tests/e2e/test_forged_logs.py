@@ -32,12 +32,7 @@ from .test_rounded import expect_justice
 
 SPARSE, DENSE = Rounding(32), Rounding(26, Bounds.PROBABLE, Form.DENSE)
 HARMLESS, HARMFUL = (Gone.IDLE, Gone.ADMITTED), (Gone.TOLD, Gone.UNREAD)
-QUICK = {
-    "all directions in the band",
-    "a direction just beyond the radius",
-    "the log of the step before",
-    "truncated",
-}
+QUICK = {"all directions in the band", "a direction just beyond the radius", "truncated"}
 TROUBLE = {
     "tick.bug",
     "tick.error",
