@@ -16,10 +16,12 @@ from referee_py.rounding.backend import OnForged, Rounded
 from referee_py.rounding.band import NARROW
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.primitives import FIXED_TAU, quantum
-from tests.referee_py.rounding.operators import ambiguous, of_terms
+from tests.referee_py.rounding.operators import ambiguous, cases, of_terms
 from trainer_node.rounded.calibration import MAX_BYTES, Calibration, Threshold
-from trainer_node.rounded.divergence import Compared, Tally
+from trainer_node.rounded.divergence import Compared, Fetched, Tally
 from trainer_node.rounded.variations import NumpyEvaluator, evaluator_of
+
+from .rounded.places import PLACES, device_of
 
 TERMS = 512
 
@@ -58,6 +60,21 @@ class TestATally:
             assert tally.elements == values[0].size
             apart += tally.apart
         assert apart > 100
+
+    @pytest.mark.parametrize("place", PLACES)
+    def test_a_device_is_compared_as_any_other(self, place: str) -> None:
+        """Every operator, with rows that are left out and operands that are not finite; either one may be first."""
+        from trainer_node.rounded.device import TensorEvaluator
+
+        fetched = Fetched("there", TensorEvaluator(device_of(place), place))
+        met = 0
+        for case in cases(np.random.default_rng(5), 26):
+            operator = case.name, case.inputs, case.attrs
+            for sides in ((fetched, NumpyEvaluator()), (evaluator_of("torch"), fetched)):
+                tally = Tally(case.name, 1 << 20, 26)
+                tally.look([side.evaluate(*operator, Bounds(k)) for k, side in enumerate(sides)])
+                met += tally.of_proven > 0
+        assert met > 20
 
     def test_shares_are_those_of_the_algorithms(self) -> None:
         a, b = products(1)

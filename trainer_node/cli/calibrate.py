@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 def calibrate_command(
     program: Annotated[
-        str, typer.Argument(help="A bundle's folder, a built-in recipe, or path/to/file.py:function.")
+        str,
+        typer.Argument(
+            help="A bundle's folder, a built-in recipe, or path/to/file.py:function (that file is run)."
+        ),
     ],
     file: Annotated[
         Path | None, typer.Option("--out", help="Where to write the thresholds, for the setting calibration.")
@@ -35,7 +38,7 @@ def calibrate_command(
     evaluators: Annotated[
         str,
         typer.Option(
-            help="Two or more, by the names that `program run` has for them; the first one's results are used."
+            help="Two or more, by the names that `program run` has; cuda is a GPU. The first one's results are used."
         ),
     ] = "torch,numpy,blocked,halves",
     bits: Annotated[
@@ -49,10 +52,7 @@ def calibrate_command(
     names = [name.strip() for name in evaluators.split(",")]
     if len(set(names)) != len(names) or len(names) < 2:
         raise InvalidInput(f"--evaluators {evaluators!r}; name two or more, each once")
-    sides = [evaluator_of(name) for name in names]
-    from ..rounded.divergence import Compared  # torch is there, or evaluator_of says that it is not
-
-    compared = Compared(bits, sides)
+    compared = _compared(bits, names)
     bundle = _bundle(program).with_mode(compared.rounding.mode)
     done = _execute(bundle, compared, min(steps, bundle.terms.steps))
     if not compared.tallies:
@@ -67,6 +67,13 @@ def calibrate_command(
         out.print(f"wrote {file}; a trainer uses it with the setting calibration", markup=False)
     elif file is not None:
         raise InvalidInput(f"no step was finished, so {file} is not written; let it run longer")
+
+
+def _compared(bits: int, names: Sequence[str]) -> Compared:
+    found = [evaluator_of("torch", "cuda") if name == "cuda" else evaluator_of(name) for name in names]
+    from ..rounded.divergence import Compared, Fetched  # torch is there, or evaluator_of says that it is not
+
+    return Compared(bits, [side if side.device is None else Fetched("cuda", side) for side in found])
 
 
 def _bundle(program: str) -> Bundle:
@@ -93,6 +100,11 @@ def _execute(bundle: Bundle, compared: Compared, steps: int) -> int:
             done = state.step
             progress.update(bar, completed=done)
 
+        def look(_tally: Tally) -> None:
+            seen = sum(tally.elements for tally in compared.tallies)
+            progress.update(bar, description=f"{seen:,} elements compared")
+
+        compared.on_look = look
         try:
             run.advance(run.initial(), steps, tell)
         except KeyboardInterrupt:

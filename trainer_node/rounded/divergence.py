@@ -9,10 +9,10 @@ apart        elements that are rounded differently
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,16 @@ from referee_py.errors import InvalidInput
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.band import NARROW
 from referee_py.rounding.book import TrialBook
-from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.evaluate import Evaluation, Radius
 from referee_py.rounding.follow import BAND, search
 from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import F64, FIXED_TAU, NOT_LOGGED, Bool, log, quantum, rnd, threshold
 from referee_py.rounding.thresholds import terms_by_shape
 
 from .calibration import Calibration, Threshold
+
+if TYPE_CHECKING:
+    from .device import TensorEvaluation, TensorEvaluator
 
 _CELLS = 8  # of a histogram, to a binade
 _SHIFT = 49  # of a float64's bits: its exponent and three bits of the mantissa are left
@@ -121,6 +124,37 @@ class Tally:
             )
 
 
+class Fetched:
+    """An evaluator of a device beside those that compute on arrays: operands are copied there, results from there."""
+
+    device = None
+
+    def __init__(self, name: str, evaluator: TensorEvaluator) -> None:
+        self.name = name
+        self._evaluator = evaluator
+
+    def evaluate(
+        self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any], bounds: Bounds
+    ) -> Evaluation:
+        return self._fetch(self._evaluator.evaluate(name, self._placed(inputs), attrs, bounds))
+
+    def product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
+        return self._fetch(self._evaluator.product(*self._placed([a, b]), bounds))
+
+    def single(self, name: str, inputs: Sequence[Array], bits: int) -> Array:
+        found: Array = self._evaluator.single(name, self._placed(inputs), bits).cpu().numpy()
+        return found
+
+    def _placed(self, inputs: Sequence[Array]) -> list[Any]:
+        return [self._evaluator.device.place(np.ascontiguousarray(v).reshape(v.shape)) for v in inputs]
+
+    @staticmethod
+    def _fetch(found: TensorEvaluation) -> Evaluation:
+        rest = None if found.rest is None else found.rest.cpu().numpy()
+        radius = Radius(tuple(factor.cpu().numpy() for factor in found.factors))
+        return Evaluation(found.x.cpu().numpy(), radius, found.rows, rest)
+
+
 class Compared(Rounded):
     """Executes steps with the first evaluator, and has the others beside it at every operator that has a log."""
 
@@ -129,6 +163,8 @@ class Compared(Rounded):
         if not self._others:
             raise InvalidInput(f"one evaluator, {first.name}, diverges from nothing; name two or more")
         super().__init__(Rounding(bits), TrialBook(), first)
+        self.on_look: Callable[[Tally], None] = lambda _: None
+        """Told after each node that was looked at."""
         self._tallies: dict[tuple[str, int], Tally] = {}
 
     @property
@@ -163,6 +199,7 @@ class Compared(Rounded):
         terms = terms_by_shape(name, inputs, attrs)
         tally = self._tallies.setdefault((name, terms), Tally(name, terms, self.rounding.bits))
         tally.look([evaluation, *others])
+        self.on_look(tally)
         return super().round(node, name, inputs, attrs, evaluation, out)
 
 

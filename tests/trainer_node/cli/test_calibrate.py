@@ -70,6 +70,15 @@ def test_evaluators_that_cannot_be_compared(evaluators: str, why: str, assay: As
     assert why in errors
 
 
+def test_without_a_gpu_the_remedy_is_named(assay: Assay, folder: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    code, _, errors = assay("calibrate", folder, "--evaluators", "torch,cuda")
+    assert code == 2
+    assert "no CUDA device" in errors
+
+
 def test_what_is_no_program(assay: Assay) -> None:
     code, _, errors = assay("calibrate", "no-such-thing")
     assert code == 2
