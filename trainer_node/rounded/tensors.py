@@ -21,7 +21,7 @@ Tensor = torch.Tensor
 
 BLOCK = 1 << 22
 """Elements that are searched at a time: what is made of them on the way takes a few hundred MiB."""
-_BIAS = 1023
+_EXPONENT = 0x7FF << 52
 _TOP = 2.0**128
 _INF, _NAN = float("inf"), float("nan")
 _CANONICAL_NAN = 0x7FC00000
@@ -29,8 +29,10 @@ _CANONICAL_NAN = 0x7FC00000
 
 def scale(x: Tensor) -> Tensor:
     """2^max(e, -126) for 2^e <= |x| < 2^(e + 1): see `primitives.scale`."""
-    field = (x.view(torch.int64) >> 52) & 0x7FF
-    return (field.clamp(_BIAS - 126, 2046) << 52).view(torch.float64)
+    power = (x.view(torch.int64) & _EXPONENT).view(
+        torch.float64
+    )  # 0 for subnormals, infinity for what is not finite
+    return power.clamp(2.0**-126, 2.0**1023)
 
 
 def quantum(x: Tensor, b: int) -> Tensor:
@@ -128,14 +130,18 @@ def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
     values, found, wide = [], [], []
     for start in range(0, x.numel(), BLOCK):
         y, r = x[start : start + BLOCK], radius[start : start + BLOCK]
-        power = scale(y)
-        q = power * 2.0 ** (9 - b)
+        q = quantum(y, b)
         near = torch.round(y / q) * q
         values.append(as_f32(near + 0.0))  # no -0
-        at = ((r > 0) & (_midpoint_distance(y, near, power, q, b) <= widen * r) & y.isfinite()).nonzero()
-        at = at.reshape(-1)
+        # NOTE: no midpoint is nearer than these say, so what is looked at closely is all that can be in the band.
+        reach = r * widen
+        least = torch.minimum(0.5 * q - (y - near).abs(), 0.25 * q)
+        at = ((least <= reach) | (y.abs() >= _TOP)).nonzero().reshape(-1)
+        y, r, q, near = y[at], r[at], q[at], near[at]
+        near_enough = (_midpoint_distance(y, near, q, b) <= r * widen) & (r > 0) & y.isfinite()
+        at = at[near_enough]
         found.append(at + start)
-        wide.append(r[at] >= NARROW * q[at])
+        wide.append((r >= NARROW * q)[near_enough])
     if not values:
         none = torch.empty(0, dtype=torch.int64, device=x.device)
         return Band(x.float(), none, none)
@@ -143,8 +149,9 @@ def search(x: Tensor, radius: Tensor, b: int, widen: float) -> Band:
     return Band(torch.cat(values), positions[~is_wide], positions[is_wide])
 
 
-def _midpoint_distance(x: Tensor, near: Tensor, power: Tensor, q: Tensor, b: int) -> Tensor:
+def _midpoint_distance(x: Tensor, near: Tensor, q: Tensor, b: int) -> Tensor:
     """To the nearest midpoint of grid(b), where x is finite: see `band.midpoint_distance`."""
+    power = q * 2.0 ** (b - 9)
     size, error = x.abs(), (x - near).abs()  # exact
     distance = 0.5 * q - error
     # NOTE: just above a power of two, the cells below are half as wide, and their last midpoint may be the nearest one.
