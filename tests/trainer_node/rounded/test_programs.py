@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+import repops
 
+from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
@@ -22,7 +24,7 @@ from trainer_node.capture import build, load_recipe
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.variations import evaluator_of
 
-from .places import PLACES, device_of
+from .places import GPU, PLACES, device_of
 
 STEPS = 2
 
@@ -128,3 +130,17 @@ def test_only_arrays_are_compiled() -> None:
     found = executor_for(made.program, made.constants, there, Capture())
     assert isinstance(found, Interpreter)
     assert found.device is there.device
+
+
+@pytest.mark.gpu
+@GPU
+def test_single_nodes_can_be_shown_from_a_gpu_in_repops_f32() -> None:
+    """An interpreter that is given the backend of a GPU has its values there."""
+    made = RandomProgram(3, 30)
+    nodes = range(len(made.program.nodes))
+    found = []
+    for name in ("cpu", "cuda"):
+        whole = Run(made.program, made.constants, made.initial, STEPS, (1,), repops.backend(name))
+        values = whole.node_values(whole.initial(), *nodes)
+        found.append([[tensor_hash(v) for v in values[node].outputs] for node in nodes])
+    assert found[0] == found[1]
