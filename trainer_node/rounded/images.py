@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -62,7 +63,8 @@ def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
     groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
     if _is_large(x, w.shape[2:], _output_plane(x.shape, w.shape, attrs)):
         windows = torch.conv2d(_squares(x, groups), _ones(w, groups), None, *_window(attrs), groups)
-        found = torch.conv2d(x.double(), w.double(), None, *_window(attrs), groups)
+        with _without_transforms():
+            found = torch.conv2d(x.double(), w.double(), None, *_window(attrs), groups)
         return _bounded(found, windows, w.reshape(groups, -1, taps))
     columns = _unfold(x, w.shape[2:], attrs)
     return _images(library, w.reshape(groups, -1, taps), columns, _output_plane(x.shape, w.shape, attrs))
@@ -181,6 +183,12 @@ def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
 
 def _is_large(x: Tensor, kernel: Sequence[int], plane: Sequence[int]) -> bool:
     return x.shape[0] * x.shape[1] * math.prod(kernel) * math.prod(plane) > MAX_UNFOLDED
+
+
+def _without_transforms() -> AbstractContextManager[None]:
+    """SAFETY: cuDNN may take Winograd's or Fourier's way, which the bounds do not cover; without it torch multiplies."""
+    found: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=False)
+    return found
 
 
 def _window(attrs: Attrs) -> tuple[list[int], list[int], list[int]]:
