@@ -186,7 +186,7 @@ def _is_large(x: Tensor, kernel: Sequence[int], plane: Sequence[int]) -> bool:
 
 
 def _without_transforms() -> AbstractContextManager[None]:
-    """SAFETY: cuDNN may take Winograd's or Fourier's way, which the bounds do not cover; without it torch multiplies."""
+    """SAFETY: cuDNN may take Winograd's or Fourier's way, which no bound covers; without it torch multiplies."""
     found: AbstractContextManager[None] = torch.backends.cudnn.flags(enabled=False)
     return found
 
