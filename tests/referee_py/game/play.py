@@ -15,7 +15,8 @@ from referee_py.game.solver import plan
 from referee_py.game.state import Attest, Expire, MatchState, MatchTerms, Move, Phase, Timeout
 from referee_py.game.view import ChainLog, LoggedView
 
-from .synthetic import Graph, Run, match_terms
+from .synthetic import Graph, match_terms
+from .synthetic_run import Run
 
 VERIFIER_KEYS = tuple(bytes([k]) * 32 for k in range(1, 5))
 VERIFIERS = tuple(str(Account.from_key(key).address) for key in VERIFIER_KEYS)

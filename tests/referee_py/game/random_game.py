@@ -36,7 +36,8 @@ from referee_py.game.view import ChainLog, LoggedView
 
 from .chain import Chain, Transaction
 from .play import VERIFIER_KEYS, VERIFIERS
-from .synthetic import Run, random_graph, random_lie, value
+from .synthetic import random_graph, value
+from .synthetic_run import Run, random_lie
 
 MIN_STAKE = 100
 FORGED_VERIFIER_KEY = bytes([9]) * 32

@@ -34,7 +34,8 @@ from referee_py.game.state import (
 )
 
 from .play import START, Player, Table, refused
-from .synthetic import PLAYERS, Graph, Lie, Run, random_graph
+from .synthetic import PLAYERS, Graph, random_graph
+from .synthetic_run import Lie, Run
 
 STRANGER = "0x" + "EE" * 20
 
