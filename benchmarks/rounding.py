@@ -88,11 +88,19 @@ def _small_cnn() -> Recipe:
 
 
 def _small_gpt(text: Path | None) -> Recipe:
-    """A GPT of four layers of width 256 on windows of 64 bytes, batches of 8."""
+    """A GPT of four layers of width 256 on windows of 64 bytes, batches of 8; without dropout, for the sake of FP32."""
     import transformers
 
     config = transformers.GPT2Config(
-        vocab_size=256, n_layer=4, n_embd=256, n_head=4, n_positions=65, use_cache=False
+        vocab_size=256,
+        n_layer=4,
+        n_embd=256,
+        n_head=4,
+        n_positions=65,
+        use_cache=False,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
     )
     made_up = synthetic.tokens(0, 512, 64, 256)
     return Recipe(
