@@ -13,11 +13,6 @@ from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 
 
-def test_images_too_large_to_be_unfolded_are_within_the_bounds_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer_node.rounded.images.MAX_UNFOLDED", 0)
-    test_either_side_follows_the_other("torch", Rounding(32))
-
-
 @pytest.mark.parametrize("rounding", [Rounding(26), Rounding(32, Bounds.PROBABLE), DENSE])
 @pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
@@ -37,3 +32,26 @@ def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
             logged += log is not None
     assert logged > 40
     assert corrections > 10
+
+
+@pytest.mark.parametrize("name", ["torch", "direct"])
+def test_a_stranger_s_dilation_takes_no_memory(name: str) -> None:
+    """Taps a million apart, all outside but the middle one: zeros around the gradients would be terabytes."""
+    far = 1 << 20
+    attrs = {"stride": (1, 1), "padding": (far, far), "dilation": (far, far), "groups": 1}
+    rng = np.random.default_rng(1)
+    x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 3, 3), (2, 2, 3, 3)))
+    shape = evaluator_of("numpy").evaluate("conv2d", [x, w], attrs, Bounds.PROVEN).x.shape
+    assert shape == (1, 2, 3, 3)
+    dy = rng.standard_normal(shape).astype(np.float32)
+    for operator, inputs, more in (
+        ("conv2d", [x, w], {}),
+        ("conv2d_input_grad", [dy, w], {"input_hw": (3, 3)}),
+        ("conv2d_weight_grad", [dy, x], {"kernel_hw": (3, 3)}),
+    ):
+        found, readable = (
+            evaluator_of(which).evaluate(operator, inputs, {**attrs, **more}, Bounds.PROVEN)
+            for which in (name, "numpy")
+        )
+        assert np.allclose(found.x, readable.x)
+        assert found.x.any()

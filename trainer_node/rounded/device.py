@@ -107,6 +107,7 @@ class TensorEvaluator:
     """Computes by torch on `where`, the torch device on which `device` has its tensors."""
 
     name = "torch"
+    max_unfolded = images.MAX_UNFOLDED
 
     def __init__(self, device: Device, where: str) -> None:
         self.device = device

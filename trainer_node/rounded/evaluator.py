@@ -19,9 +19,8 @@ from repops.wide import Wide, Workspace, wide_sum, widen
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
-from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.bounds import elementary_radius, factor
-from referee_py.rounding.evaluate import ELEMENTARY, Evaluation, Radius
+from referee_py.rounding.evaluate import ELEMENTARY, Evaluation, Radius, known
 from referee_py.rounding.evaluate import evaluate as readable
 from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
@@ -30,14 +29,13 @@ from . import images
 
 Attrs = Mapping[str, Any]
 
-__all__ = ["Attrs", "Evaluator", "TorchEvaluator"]
-
 
 class TorchEvaluator:
     """Computes with the threads that torch is set to. An evaluation is good until the next one is asked for."""
 
     name = "torch"
     device = None
+    max_unfolded = images.MAX_UNFOLDED
 
     def __init__(self) -> None:
         self._space = Workspace()
@@ -137,7 +135,7 @@ class TorchEvaluator:
 
     def _function(self, name: str, inputs: Sequence[Array]) -> Evaluation:
         y = getattr(torch, name)(*(torch.from_numpy(v).double() for v in inputs)).numpy()
-        return Evaluation(y, Radius((_known(elementary_radius(y)),)))
+        return Evaluation(y, Radius((known(elementary_radius(y)),)))
 
 
 def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
@@ -158,9 +156,4 @@ def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
 
 def _evaluation(x: torch.Tensor | F64, *factors: F64) -> Evaluation:
     values = x.numpy() if isinstance(x, torch.Tensor) else x
-    return Evaluation(np.asarray(values), Radius(tuple(map(_known, factors))))
-
-
-def _known(factors: F64) -> F64:
-    """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
-    return np.where(np.isnan(factors), np.inf, factors)
+    return Evaluation(np.asarray(values), Radius(tuple(map(known, factors))))

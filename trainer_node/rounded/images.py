@@ -26,7 +26,7 @@ Attrs = Mapping[str, Any]
 SMALL_PLANE = 64
 """Positions of an output plane from which each image is a product of its own."""
 MAX_UNFOLDED = UNFOLDED_BYTES // 24
-"""Elements of unfolded images: twice in binary32 and twice in binary64 at most."""
+"""Elements of unfolded images that fit: twice in binary32 and twice in binary64 at most."""
 
 
 class Wide(NamedTuple):
@@ -39,6 +39,9 @@ class Wide(NamedTuple):
 
 class Library(Protocol):
     """What computes the products."""
+
+    max_unfolded: int
+    """Elements of unfolded images that it may hold."""
 
     def widen(self, x: Tensor) -> Wide:
         """An f32 tensor [..., M, N] in f64."""
@@ -61,19 +64,24 @@ class Product(NamedTuple):
 def conv2d(library: Library, x: Tensor, w: Tensor, attrs: Attrs) -> Product:
     """[N, G C, H, W] with [G F, C, R, S], f32."""
     groups, taps = int(attrs["groups"]), math.prod(w.shape[1:])
-    if _is_large(x, w.shape[2:], _output_plane(x.shape, w.shape, attrs)):
+    plane = _output_plane(x.shape, w.shape, attrs)
+    if x.shape[0] * x.shape[1] * math.prod(w.shape[2:]) * math.prod(plane) > library.max_unfolded:
         windows = torch.conv2d(_squares(x, groups), _ones(w, groups), None, *_window(attrs), groups)
         with _without_transforms():
             found = torch.conv2d(x.double(), w.double(), None, *_window(attrs), groups)
         return _bounded(found, windows, w.reshape(groups, -1, taps))
     columns = _unfold(x, w.shape[2:], attrs)
-    return _images(library, w.reshape(groups, -1, taps), columns, _output_plane(x.shape, w.shape, attrs))
+    return _images(library, w.reshape(groups, -1, taps), columns, plane)
 
 
 def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> Product:
     """The convolution of dy, zeros between its elements, with the filters turned around."""
     groups, (filters, channels, *kernel) = int(attrs["groups"]), w.shape
-    if _is_large(dy, kernel, attrs["input_hw"]):
+    spread = math.prod(_spread_plane(attrs, kernel))
+    if (
+        dy.shape[0] * dy.shape[1] * max(math.prod(kernel) * math.prod(attrs["input_hw"]), spread)
+        > library.max_unfolded
+    ):
         size = (dy.shape[0], groups * channels, *attrs["input_hw"])
         windows = _backward(_squares(dy, groups), _ones(w, groups), attrs, (size[0], groups, *size[2:]), 0)
         weights = w.reshape(groups, filters // groups, channels, -1).transpose(1, 2)
@@ -89,7 +97,7 @@ def conv2d_input_grad(library: Library, dy: Tensor, w: Tensor, attrs: Attrs) -> 
 def conv2d_weight_grad(library: Library, dy: Tensor, x: Tensor, attrs: Attrs) -> Product:
     """What each filter's gradients met, over images and places."""
     groups, filters, kernel = int(attrs["groups"]), dy.shape[1], tuple(attrs["kernel_hw"])
-    if _is_large(x, kernel, dy.shape[2:]):
+    if x.shape[0] * x.shape[1] * math.prod(kernel) * math.prod(dy.shape[2:]) > library.max_unfolded:
         size = (filters, x.shape[1] // groups, *kernel)
         found = _backward(dy.double(), x.double(), attrs, size, 1)
         of_filters, of_channels = (torch.linalg.vector_norm(t.double(), dim=(0, 2, 3)) for t in (dy, x))
@@ -156,13 +164,16 @@ def _output_plane(x: Sequence[int], w: Sequence[int], attrs: Attrs) -> tuple[int
     return tuple((size + 2 * p - d * (k - 1) - 1) // s + 1 for size, k, s, p, d in window)
 
 
+def _spread_plane(attrs: Attrs, kernel: Sequence[int]) -> tuple[int, int]:
+    """The input's plane, and as much more as a kernel reaches. SAFETY: a stranger's dilation can make it huge."""
+    height, width = (int(attrs["input_hw"][d]) + int(attrs["dilation"][d]) * (kernel[d] - 1) for d in (0, 1))
+    return height, width
+
+
 def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
     """dy with zeros between its elements and around them, so that windows without stride meet what they have to."""
-    first, size = [], []
-    for d in (0, 1):
-        reach = int(attrs["dilation"][d]) * (kernel[d] - 1)
-        first.append(reach - int(attrs["padding"][d]))
-        size.append(int(attrs["input_hw"][d]) + reach)
+    size = _spread_plane(attrs, kernel)
+    first = [int(attrs["dilation"][d]) * (kernel[d] - 1) - int(attrs["padding"][d]) for d in (0, 1)]
     wide = dy.new_zeros((*dy.shape[:2], *size))
     places, taken = [], []
     for d in (0, 1):
@@ -179,10 +190,6 @@ def _spread(dy: Tensor, attrs: Attrs, kernel: Sequence[int]) -> Tensor:
 
 
 # ------------------------------------------------------------------------------------------------- large images
-
-
-def _is_large(x: Tensor, kernel: Sequence[int], plane: Sequence[int]) -> bool:
-    return x.shape[0] * x.shape[1] * math.prod(kernel) * math.prod(plane) > MAX_UNFOLDED
 
 
 def _without_transforms() -> AbstractContextManager[None]:

@@ -22,10 +22,11 @@ from repops.rounding import round_all
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
+from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.evaluate import Evaluation, evaluate
 from referee_py.rounding.mode import Bounds
 
-from .evaluator import Attrs, Evaluator, TorchEvaluator
+from .evaluator import Attrs, TorchEvaluator
 
 Tensor = torch.Tensor
 Parts = Callable[[int], Sequence[Tensor]]
@@ -50,35 +51,10 @@ class Split(TorchEvaluator):
 
 
 class Direct(TorchEvaluator):
-    """Convolutions by torch's own kernels for them."""
+    """Convolutions by torch's own kernels for them, as for images that are too large to be unfolded."""
 
     name = "direct"
-
-    def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
-        evaluation = super().evaluate(name, inputs, attrs, bounds)
-        if name not in _GRADIENTS or not all(v.size and np.isfinite(v).all() for v in inputs):
-            return evaluation
-        first, second = (torch.from_numpy(v).double() for v in inputs)
-        lists = [list(attrs[key]) for key in ("stride", "padding", "dilation")]
-        if name == "conv2d":
-            x = torch.conv2d(first, second, None, *lists, int(attrs["groups"]))
-        else:
-            shape = evaluation.x.shape
-            unused = torch.empty(shape, dtype=torch.float64)
-            image, weight = (unused, second) if name == "conv2d_input_grad" else (second, unused)
-            wanted = _GRADIENTS[name]
-            found = torch.ops.aten.convolution_backward(
-                first, image, weight, None, *lists, False, [0, 0], int(attrs["groups"]), wanted
-            )
-            x = found[wanted.index(True)]
-        return Evaluation(x.contiguous().numpy(), evaluation.radius)
-
-
-_GRADIENTS = {
-    "conv2d": [],
-    "conv2d_input_grad": [True, False, False],
-    "conv2d_weight_grad": [False, True, False],
-}
+    max_unfolded = 0
 
 
 class NumpyEvaluator:
