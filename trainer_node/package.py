@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from repops.opset import MAX_RANK
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
 from referee_py.execute import Plan
-from referee_py.program import MAX_FILE_BYTES, Program, Terms
+from referee_py.program import MAX_FILE_BYTES, Program, Structure, Terms
 from referee_py.rounding.mode import is_rounded
 
 from .artifacts import Kind, Name
@@ -100,8 +101,22 @@ def _binary64(program: Program, node: int, terms: Terms) -> int:
         return 0
     structure = program.nodes[node]
     inputs = sum(program.type_of(operand).nbytes for operand in structure.inputs)
-    unfolded = UNFOLDED_BYTES if structure.name.startswith("conv2d") else 0
-    return 2 * inputs + 8 * sum(type_.nbytes for type_ in structure.outputs) + unfolded
+    results = sum(type_.nbytes for type_ in structure.outputs)
+    return 2 * inputs + 8 * results + _unfolded(program, structure)
+
+
+def _unfolded(program: Program, structure: Structure) -> int:
+    """What unfolded images take: some at once, or where they are large a single one (rounded/images.py)."""
+    if not structure.name.startswith("conv2d"):
+        return 0
+    first, second = (program.type_of(operand).shape for operand in structure.inputs)
+    result = structure.outputs[0].shape
+    channels, kernel, plane = {
+        "conv2d": (first[1], second[2:], result[2:]),
+        "conv2d_input_grad": (result[1], second[2:], first[2:]),
+        "conv2d_weight_grad": (second[1], result[2:], first[2:]),
+    }[structure.name]
+    return max(UNFOLDED_BYTES, 16 * channels * math.prod(kernel) * math.prod(plane))
 
 
 def check_operator(program: Program, terms: Terms, node: int, max_memory: int) -> int:

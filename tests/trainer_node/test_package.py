@@ -6,10 +6,13 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cbor2
+import numpy as np
 import pytest
 
+from referee_py.commit.tensor import Array
 from referee_py.errors import (
     AssayError,
     HashMismatch,
@@ -18,10 +21,13 @@ from referee_py.errors import (
     Unavailable,
     UnknownVersion,
 )
-from referee_py.program import Program, Terms
+from referee_py.program import MODE_REPOPS_F32, Program, SlotSource, TensorDescriptor, Terms
+from referee_py.rounding.mode import Rounding
+from tests.referee_py.program.tiny import Writer, constant, slot
 from trainer_node.errors import Corrupt
 from trainer_node.fetch import Fetcher
-from trainer_node.package import check_leaves, check_operator, load, load_program
+from trainer_node.package import check_leaves, check_operator, load, load_program, memory_needed
+from trainer_node.rounded import UNFOLDED_BYTES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
@@ -153,6 +159,33 @@ def test_more_memory_than_allowed_is_refused_before_any_tensor_is_fetched(
             load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 100)
         assert not tensors_of(fetcher)
         load(fetcher, TERMS, PROGRAM.file_hash(), [uri], 10_000)
+
+
+def test_images_that_are_unfolded_count_in_rounded_f64() -> None:
+    """Few weights and pixels, but each of 4,096 places reads 4,096 taps: of an image they take 256 MiB, twice."""
+    small, large = (
+        images(np.zeros((1, 2, size, size), np.float32), np.zeros((2, 2, kernel, kernel), np.float32))
+        for size, kernel in ((4, 2), (127, 64))
+    )
+    for program, more in ((small, UNFOLDED_BYTES), (large, 2 * 8 * 2 * 4096 * 4096)):
+        plain, rounded = (Terms.of(program, 1, (1,), mode) for mode in (MODE_REPOPS_F32, Rounding().mode))
+        for node in (0, 1, 2):
+            check_operator(program, plain, node, 1 << 20)
+            with pytest.raises(InvalidProgram, match="memory_bytes"):
+                check_operator(program, rounded, node, more)
+            check_operator(program, rounded, node, more + (1 << 22))
+        assert memory_needed(program, rounded) > more + memory_needed(program, plain)
+
+
+def images(x: Array, w: Array) -> Program:
+    """A convolution and both of its gradients."""
+    op = Writer([w], [x])
+    attrs: dict[str, Any] = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    y = op("conv2d", slot(0), constant(0), **attrs)
+    back = op("conv2d_input_grad", y, constant(0), **attrs, input_hw=x.shape[2:])
+    op("conv2d_weight_grad", y, slot(0), **attrs, kernel_hw=w.shape[2:])
+    described = TensorDescriptor.of(w), TensorDescriptor.of(x)
+    return Program(tuple(op.nodes), (SlotSource(back.index, 0),), described[:1], described[1:])
 
 
 def test_run_trees_are_bounded_at_every_level() -> None:
