@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from referee_py.rounding import dense, forms
+from referee_py.rounding.band import WRITTEN_WITHIN
 from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
-from referee_py.rounding.follow import BAND
-from referee_py.rounding.mode import Bounds, Rounding
+from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.packing import compress
-from referee_py.rounding.primitives import FIXED_TAU, log, quantum
+from referee_py.rounding.primitives import FIXED_TAU, NOT_LOGGED, UP, log, quantum
 from referee_py.rounding.surface import radius_at
 from trainer_node.capture import build
 
@@ -22,7 +24,6 @@ from .rounding import PAPER_LOGS, Party, one_thread, recipe_of
 MODELS = ("gpt2-small", "resnet50", "vgg11", "logistic")
 SAMPLE = 1 << 18
 """Elements of a node from which the share that is to be expected is taken."""
-_POWERS = np.array([1, 3, 9, 27, 81], dtype=np.uint8)
 
 
 @dataclass
@@ -40,14 +41,14 @@ class _Dense:
         digits = np.concatenate(
             [log(part, self.bits, FIXED_TAU) for part in np.array_split(x, x.size // SAMPLE + 1)]
         )
-        digits = np.pad(digits, (0, -x.size % 5), constant_values=1)
-        packed = (digits.reshape(-1, 5) * _POWERS).sum(axis=1, dtype=np.uint8).tobytes()
+        narrow, none = np.flatnonzero(digits != NOT_LOGGED), np.zeros(0, np.int64)
+        packed = dense.pack(Log(x.size, narrow, digits[narrow] == UP, none, np.zeros(0)))
         self.elements += x.size
         self.packed += len(packed)
         self.sent += len(compress(packed))
         chosen = np.arange(0, x.size, x.size // SAMPLE + 1)
         finite = np.where(np.isfinite(x[chosen]), x[chosen], 0.0)
-        width = 2 * BAND * radius_at(evaluation, chosen) / quantum(finite, self.bits)
+        width = 2 * WRITTEN_WITHIN * radius_at(evaluation, chosen) / quantum(finite, self.bits)
         self.expected += float(np.minimum(width, 1).mean()) * x.size if chosen.size else 0.0
 
 
@@ -69,49 +70,41 @@ def measure(text: Path | None) -> Table:
         for name in MODELS:
             bundle = build(recipe_of(name, text))
             for bits in (32, 26):
-                dense, sizes, shares = _Dense(bits), [], []
+                paper, sizes, shares = _Dense(bits), [], []
                 for bounds in Bounds:
                     book = MemoryBook()
                     party = Party.of(bundle, Rounding(bits, bounds), book)
                     party.step()
-                    party.backend.watch = dense.watch if bounds is Bounds.PROVEN else None
+                    party.backend.watch = paper.watch if bounds is Bounds.PROVEN else None
                     party.step()
                     found = book.get(2)
                     assert found is not None
                     sizes.append(len(found.encode()))
-                    shares.append(sum(_entries(each.canonical) for each in found.nodes.values()))
+                    logs = (
+                        forms.unpack(each.canonical, each.elements, Form.SPARSE)
+                        for each in found.nodes.values()
+                    )
+                    shares.append(sum(each.count for each in logs))
                 table.add(
                     *(
                         name,
                         str(bits),
-                        f"{dense.elements / 1e6:.1f} M",
-                        _size(dense.packed),
-                        _size(dense.sent),
+                        f"{paper.elements / 1e6:.1f} M",
+                        _size(paper.packed),
+                        _size(paper.sent),
                     ),
                     *(
                         PAPER_LOGS.get(name, {}).get(bits, ""),
                         _size(sizes[0]),
-                        f"{dense.sent / sizes[0]:.0f}",
+                        f"{paper.sent / sizes[0]:.0f}",
                     ),
-                    *(_size(sizes[1]), f"{dense.sent / sizes[1]:.0f}"),
+                    *(_size(sizes[1]), f"{paper.sent / sizes[1]:.0f}"),
                     *(
-                        f"{shares[0] / dense.elements * 1e6:.1f}",
-                        f"{dense.expected / dense.elements * 1e6:.1f}",
+                        f"{shares[0] / paper.elements * 1e6:.1f}",
+                        f"{paper.expected / paper.elements * 1e6:.1f}",
                     ),
                 )
     return table
-
-
-def _entries(canonical: bytes) -> int:
-    """How many entries a sparse log says that it has: its first two varints."""
-    numbers, at = [], 0
-    for _ in range(2):
-        end = at
-        while canonical[end] > 0x7F:
-            end += 1
-        numbers.append(sum((byte & 0x7F) << 7 * place for place, byte in enumerate(canonical[at : end + 1])))
-        at = end + 1
-    return sum(numbers)
 
 
 def _size(nbytes: int) -> str:

@@ -58,7 +58,7 @@ def read_address(path: Path) -> str:
 def open_key(path: Path, password: str) -> LocalAccount:
     """The account in a keystore. Raises KeystoreError."""
     content = _read(path)
-    # NOTE: eth_account reads version 4 too, whose work is said elsewhere, and meets others with NotImplementedError.
+    # NOTE: eth_account reads version 4 too, whose work is said elsewhere, and refuses others in words of its own.
     if content.get("version") != 3:
         raise KeystoreError(f"{path} is no keystore of version 3, but of {content.get('version')!r:.20}")
     crypto = content.get("crypto") or content.get("Crypto")

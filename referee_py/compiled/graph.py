@@ -19,8 +19,6 @@ ELEMENTWISE = frozenset(op.name for op in OPS if op.id < 40)
 REDUCTIONS = frozenset(("sum", "amax"))
 VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
 
-Alone = Callable[[str, Sequence[Spec]], bool]
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -33,6 +31,9 @@ class Node:
     outputs: tuple[int, ...]
 
 
+Alone = Callable[[Node, Sequence[Spec]], bool]
+
+
 class Graph:
     """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step; an
     operator that `alone` says so of is no part of a kernel."""
@@ -41,7 +42,7 @@ class Graph:
         self,
         program: Program,
         watched: Iterable[SlotSource] = (),
-        alone: Alone = lambda _name, _inputs: False,
+        alone: Alone = lambda _node, _inputs: False,
     ) -> None:
         self._alone = alone
         self.slots = len(program.initial)
@@ -124,7 +125,7 @@ class Graph:
 
     def is_fusible(self, node: Node) -> bool:
         """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""
-        if 0 in self.shape(node.outputs[0]) or self._alone(node.op, [self.specs[v] for v in node.inputs]):
+        if 0 in self.shape(node.outputs[0]) or self._alone(node, [self.specs[v] for v in node.inputs]):
             return False
         if node.op in ELEMENTWISE:
             return True

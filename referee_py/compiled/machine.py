@@ -46,8 +46,8 @@ class Machine(Protocol):
         """One kernel for an expression, and which (input, output) may be one memory. Raises NotFusibleError."""
         ...
 
-    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:
-        """Whether an operator on these dtypes has a log: then it is a call of its own, in every step."""
+    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
+        """Whether a node with these inputs has a log: then it is a call of its own, in every step."""
         ...
 
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind: ...
@@ -111,7 +111,7 @@ class Cpu:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel.bind, kernel.shareable
 
-    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
@@ -185,7 +185,7 @@ class Cuda:
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
-    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:

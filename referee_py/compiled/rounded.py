@@ -7,17 +7,18 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from repops import cpu
 from repops.cpu import Bound
-from repops.opset import F32, I64, Shape, Spec, lookup
+from repops.opset import F32, Shape, Spec, lookup
 from repops.strided import Matrices
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array
-from ..rounding.backend import Rounded
-from ..rounding.evaluate import CONTRACTIONS
+from ..rounding.backend import Operands, Rounded
+from ..rounding.evaluate import Kind, kind_of
 from .graph import Node
 from .machine import Bind, Call, Cpu, Matmul
 
@@ -28,14 +29,10 @@ class RoundedCpu(Cpu):
     def __init__(self, backend: Rounded) -> None:
         self._backend = backend
 
-    def is_logged(self, name: str, inputs: Sequence[Spec]) -> bool:
+    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
         # NOTE: a cast has no log, but is rounded twice, and that is not what the kernel does with integers beyond 2^53.
-        dtype = inputs[0][0] if inputs else None
-        return (
-            name in (*CONTRACTIONS, "scatter_add")
-            or (name, dtype) == ("sum", F32)
-            or (name, dtype) == ("cast", I64)
-        )
+        what = kind_of(node.op, inputs[0][0] if inputs else None, node.attrs)
+        return what is Kind.SUM or (what is Kind.SINGLE and node.op == "cast")
 
     def begin(self, step: int) -> None:
         self._backend.begin(step)
@@ -44,7 +41,7 @@ class RoundedCpu(Cpu):
         self._backend.end()
 
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
-        if not self.is_logged(node.op, inputs):
+        if not self.is_logged(node, inputs):
             return super().operator(node, inputs)
         outputs = lookup(node.op).infer(list(inputs), node.attrs)
 
@@ -67,9 +64,9 @@ class RoundedCpu(Cpu):
         def bind(addresses: Sequence[int]) -> Call:
             a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)
             result = _at(addresses[2], F32, (*batch, m, n))
-            operands = _Operands((a, b))
 
             def call() -> None:
+                operands = Operands([partial(_whole, a), partial(_whole, b)])
                 evaluation = self._backend.evaluator.product(a, b, self._backend.rounding.bounds)
                 self._backend.round(node.number, node.op, operands, node.attrs, evaluation, result)
 
@@ -89,18 +86,9 @@ class RoundedCpu(Cpu):
         return run
 
 
-class _Operands(Sequence[Array]):
-    """The operands of a product as the operator has them: what is settled exactly looks at them, and it seldom is."""
-
-    def __init__(self, views: Sequence[Array]) -> None:
-        self._views = views
-
-    def __len__(self) -> int:
-        return len(self._views)
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        view = self._views[index]
-        return view if view.ndim == 2 else view.reshape(-1, *view.shape[-2:])
+def _whole(view: Array) -> Array:
+    """An operand of a product as the operator has it."""
+    return view if view.ndim == 2 else view.reshape(-1, *view.shape[-2:])
 
 
 def _at(address: int, dtype: int, shape: Shape, strides: Shape | None = None) -> Array:

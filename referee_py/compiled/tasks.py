@@ -95,7 +95,7 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
         return Task(name, position, body.reads, body.writes, bind, shareable)
     node = body.node
     specs = [graph.specs[value] for value in node.inputs]
-    logged = machine.is_logged(node.op, specs)
+    logged = machine.is_logged(node, specs)
     if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
         return Task(node.op, position, body.reads, body.writes, made, logged=logged)
     reads = [

@@ -13,6 +13,7 @@ Values lie where the evaluator has them: in arrays, or in tensors on its device,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from repops import cpu
@@ -20,7 +21,7 @@ from repops import cpu
 from ..commit import NO_LOG
 from ..commit.tensor import Array
 from .book import LogBook
-from .evaluate import Kind, kind
+from .evaluate import Kind, has_log, kind
 from .follow import follow, write
 from .forms import FORMAT
 from .mode import Bounds, Form, Rounding
@@ -95,14 +96,13 @@ class Rounded:
 
     def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
         """The outputs of a node of the step that was begun, from arrays, or from tensors of the device."""
-        what, bits = kind(name, inputs, attrs), self.rounding.bits
-        if what is Kind.SINGLE and (bits < MAX_BITS or name == "cast"):
+        bits = self.rounding.bits
+        if has_log(name, inputs, attrs, bits):
+            evaluation = self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
+            return [self.round(node, name, inputs, attrs, evaluation)]
+        if (bits < MAX_BITS or name == "cast") and kind(name, inputs, attrs) is Kind.SINGLE:
             return [self.evaluator.single(name, inputs, bits)]
-        exact = what is Kind.MOVED or what is Kind.SINGLE
-        if exact or (what is Kind.ELEMENTARY and bits == MAX_BITS):
-            return (self.device or cpu).execute(name, inputs, attrs)
-        evaluation = self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
-        return [self.round(node, name, inputs, attrs, evaluation)]
+        return (self.device or cpu).execute(name, inputs, attrs)
 
     def round(
         self,
@@ -120,7 +120,8 @@ class Rounded:
                 self._written[node] = NodeLog(self._form, evaluation.elements, canonical)
             return values
         canonical = self._given.canonical(node, self._form, evaluation.elements)
-        operands = inputs if self.device is None else _Read(inputs, self.device)
+        device = self.device
+        operands = inputs if device is None else Operands([partial(device.read, tensor) for tensor in inputs])
         followed = follow(name, operands, attrs, evaluation, canonical, self.rounding, out)
         self.corrections += followed.corrections
         if followed.forged is not None and self._on_forged:
@@ -145,15 +146,15 @@ class Rounded:
             self.book.put(self._step, StepLog(dict(sorted(self._written.items()))))
 
 
-class _Read(Sequence[Array]):
-    """Tensors as arrays, each copied from its device when it is looked at: what is settled exactly looks at them."""
+class Operands(Sequence[Array]):
+    """Operands that are made when they are looked at: what is settled exactly looks at them, and it seldom is."""
 
-    def __init__(self, tensors: Sequence[Any], device: Device) -> None:
-        self._tensors, self._device = tensors, device
-        self._arrays: dict[int, Array] = {}
+    def __init__(self, make: Sequence[Callable[[], Array]]) -> None:
+        self._make = make
+        self._made: dict[int, Array] = {}
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self._make)
 
     @overload
     def __getitem__(self, index: int) -> Array: ...
@@ -164,6 +165,6 @@ class _Read(Sequence[Array]):
     def __getitem__(self, index: int | slice) -> Array | list[Array]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        if index not in self._arrays:
-            self._arrays[index] = self._device.read(self._tensors[index])
-        return self._arrays[index]
+        if index not in self._made:
+            self._made[index] = self._make[index]()
+        return self._made[index]

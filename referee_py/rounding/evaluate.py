@@ -42,19 +42,21 @@ class Kind(Enum):
 
 
 def kind(name: str, inputs: Sequence[Any], attrs: Attrs) -> Kind:
-    """Of an operator on inputs of these dtypes: arrays, or tensors of a library."""
+    """Of an operator on arrays, or on tensors of a library."""
+    # NOTE: the dtype of an array is "float32", of a tensor "torch.float32".
+    dtypes = {"float32": Dtype.F32, "int64": Dtype.I64, "bool": Dtype.BOOL}
+    return kind_of(name, dtypes.get(str(inputs[0].dtype).rpartition(".")[2]) if inputs else None, attrs)
+
+
+def kind_of(name: str, first: Dtype | None, attrs: Attrs) -> Kind:
+    """Of an operator whose first input has that dtype."""
     if name in CONTRACTIONS or name == "scatter_add":
         return Kind.SUM
     if name in ELEMENTARY:
         return Kind.ELEMENTARY
-    if name not in ("sum", "cast", *_SINGLE):
-        return Kind.MOVED
-    dtype = str(inputs[0].dtype).rpartition(".")[
-        2
-    ]  # NOTE: of an array "float32", of a tensor "torch.float32"
     if name == "cast":
-        return Kind.SINGLE if dtype == "int64" and attrs["dtype"] == Dtype.F32 else Kind.MOVED
-    if dtype != "float32":
+        return Kind.SINGLE if first == Dtype.I64 and attrs["dtype"] == Dtype.F32 else Kind.MOVED
+    if first != Dtype.F32 or name not in ("sum", *_SINGLE):
         return Kind.MOVED
     return Kind.SUM if name == "sum" else Kind.SINGLE
 
@@ -110,7 +112,7 @@ def evaluate(name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> 
     """
     if name in ELEMENTARY:
         y = np.asarray(_FUNCTIONS[name](*(_f64(v) for v in inputs)))
-        return Evaluation(y, Radius((_known(elementary_radius(y)),)))
+        return Evaluation(y, Radius((known(elementary_radius(y)),)))
     match name, inputs:
         case "sum", (x,):
             axes, keep = tuple(attrs["dims"]), bool(attrs["keepdim"])
@@ -223,10 +225,10 @@ def _bilinear(product: Callable[[F64, F64], F64], a: F64, b: F64) -> F64:
 
 
 def _radius(x: F64, *factors: F64) -> Evaluation:
-    return Evaluation(x, Radius(tuple(_known(f) for f in factors)))
+    return Evaluation(x, Radius(tuple(known(f) for f in factors)))
 
 
-def _known(factors: F64) -> F64:
+def known(factors: F64) -> F64:
     """SAFETY: a NaN says nothing of the elements that do not meet the operand that caused it, as infinity does."""
     return np.where(np.isnan(factors), np.inf, factors)
 

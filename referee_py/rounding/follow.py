@@ -13,6 +13,7 @@ import numpy as np
 
 from ..commit.tensor import Array
 from . import forms
+from .band import NARROW, WRITTEN_WITHIN
 from .entries import WRITTEN, Entries, Log
 from .mode import Form, Rounding
 from .primitives import DOWN, F64, FIXED_TAU, NOT_LOGGED, UP, Bool, largest, quantum, rnd
@@ -20,8 +21,6 @@ from .settle import settle
 from .surface import Evaluated, Surface, search
 from .taps import I64
 
-BAND = 1.25
-"""Of a radius: how near to a midpoint a trainer writes an entry. What it is above 1 spares auditors exact work."""
 _SLACK = 1 + 2.0**-20  # two parties' radii are sums of the same terms in two orders: they agree to 2 n 2^-53
 
 
@@ -41,7 +40,7 @@ def write(
 
     The output is in `out`, if that is given and the evaluation is about all of it. `tau` is of the dense form.
     """
-    found = search(evaluation, rounding.bits, BAND, out)
+    found = search(evaluation, rounding.bits, WRITTEN_WITHIN, out)
     logged = found.logged(tau) if rounding.form == Form.DENSE else found.narrow
     up = found.values(logged) > found.x(logged)
     places = _Places(found)
@@ -79,7 +78,7 @@ def follow(
     minus = (said == 0) & np.signbit(said)  # no value of any element
     agreed = (entries.kinds != NOT_LOGGED) & (said == own) & ~minus
     narrow = (entries.kinds == UP) | (entries.kinds == DOWN)
-    coarse = narrow & (radius >= 0.125 * quantum(np.where(np.isfinite(x), x, 0.0), bits))
+    coarse = narrow & (radius >= NARROW * quantum(np.where(np.isfinite(x), x, 0.0), bits))
     impossible = ~_reachable(x, bits, 2 * radius, said)
     certain = ~np.isfinite(x) | (agreed & ~coarse) | (~near & impossible & ~coarse)
     decided, open_ = own.copy(), np.flatnonzero(~certain)

@@ -48,7 +48,6 @@ def settle(
         return settle_elementary(name, inputs, positions, entries, rounding)
     if what != Kind.SUM:
         raise InvalidInput(f"{name} has no log; every machine gives the same bits")
-    terms = terms_of(name, inputs, attrs, positions)
     values, terms = np.zeros(positions.size), terms_of(name, inputs, attrs, positions)
     order = np.argsort(terms.slots, kind="stable")  # elements of about the same length are taken together
     while order.size:

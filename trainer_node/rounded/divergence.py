@@ -20,10 +20,10 @@ import numpy.typing as npt
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.rounding.backend import Evaluator, Rounded
-from referee_py.rounding.band import NARROW
+from referee_py.rounding.band import NARROW, WRITTEN_WITHIN
 from referee_py.rounding.book import TrialBook
 from referee_py.rounding.evaluate import Evaluation, Radius
-from referee_py.rounding.follow import BAND, search
+from referee_py.rounding.follow import search
 from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import F64, FIXED_TAU, NOT_LOGGED, Bool, log, quantum, rnd, threshold
 from referee_py.rounding.thresholds import terms_by_shape
@@ -87,7 +87,7 @@ class Tally:
         proven, probable = (_of_rows(_radius(e), e, rows) for e in (first, second))
         x, bits = values[0], self.bits
         for evaluation, name in ((first, "in_proven"), (second, "in_probable")):
-            found = search(evaluation, bits, BAND)
+            found = search(evaluation, bits, WRITTEN_WITHIN)
             setattr(self, name, getattr(self, name) + found.narrow.size + found.wide.size)
         self.elements += x.size
         finite = np.all([np.isfinite(v) for v in values], axis=0)
