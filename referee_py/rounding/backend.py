@@ -114,13 +114,16 @@ class Rounded:
         out: Array | None = None,
     ) -> Any:
         """What the evaluation of a node is rounded to: in `out`, if it is given and has the evaluation's shape."""
+        device = self.device
         if self._given is None:
-            values, canonical = write(evaluation, self.rounding, out, self._tau(name, inputs, attrs))
+            tau = self._tau(name, inputs, attrs)
+            # NOTE: operands on a device stay there; a log may have entries that nobody needs.
+            at_hand = inputs if device is None else None
+            values, canonical = write(name, at_hand, attrs, evaluation, self.rounding, out, tau)
             if canonical is not None:
                 self._written[node] = NodeLog(self._form, evaluation.elements, canonical)
             return values
         canonical = self._given.canonical(node, self._form, evaluation.elements)
-        device = self.device
         operands = inputs if device is None else Operands([partial(device.read, tensor) for tensor in inputs])
         followed = follow(name, operands, attrs, evaluation, canonical, self.rounding, out)
         self.corrections += followed.corrections

@@ -15,6 +15,7 @@ import numpy as np
 from repops import reference
 
 from ..errors import InvalidInput
+from .additions import ADDITIONS
 from .bounds import gamma
 from .elementary import bracket
 from .entries import WRITTEN
@@ -107,7 +108,8 @@ def ball_of_element(
     terms = terms_of(name, inputs, attrs, index)
     if not all(math.isfinite(v) for term in terms for v in term):
         return sum((a * b for a, b in terms), 0.0)  # the same infinity, or NaN, in every order
-    return exact_value(terms), radius(terms, rounding.bounds)
+    free = name not in ADDITIONS or not added_exactly([a for a, _ in terms])
+    return exact_value(terms), radius(terms, rounding.bounds) if free else Fraction(0)
 
 
 def follow_entry(exact: Fraction, canonical_radius: Fraction, kind: int, value: float, b: int) -> float:
@@ -134,6 +136,12 @@ def radius(terms: Sequence[Term], bounds: Bounds) -> Fraction:
     return Fraction(numerator, denominator) * sum(
         (abs(_finite(a) * _finite(b)) for a, b in terms), Fraction(0)
     )
+
+
+def added_exactly(terms: Sequence[float]) -> bool:
+    """Is no partial sum of binary32 values ever rounded, in any order (`additions`)?"""
+    sizes = [abs(Fraction(v)) for v in terms if v]
+    return not sizes or sum(sizes) < 2**53 * _quantum(min(sizes), MAX_BITS)
 
 
 def ceil_exact(x: Fraction, b: int) -> float:

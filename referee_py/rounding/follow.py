@@ -13,6 +13,7 @@ import numpy as np
 
 from ..commit.tensor import Array
 from . import forms
+from .additions import exact
 from .band import NARROW, WRITTEN_WITHIN
 from .entries import WRITTEN, Entries, Log
 from .mode import Form, Rounding
@@ -33,19 +34,33 @@ class Followed(NamedTuple):
 
 
 def write(
-    evaluation: Evaluated, rounding: Rounding, out: Array | None = None, tau: float = FIXED_TAU
+    name: str,
+    inputs: Sequence[Array] | None,
+    attrs: Mapping[str, Any],
+    evaluation: Evaluated,
+    rounding: Rounding,
+    out: Array | None = None,
+    tau: float = FIXED_TAU,
 ) -> tuple[Any, bytes | None]:
     """A trainer's output, f32, where the evaluation lies, and the canonical bytes of its log; none if there is nothing
     to say.
 
+    With `inputs`, arrays on the host, sums that no order changes have no entry (`additions`); they need none.
     The output is in `out`, if that is given and the evaluation is about all of it. `tau` is of the dense form.
     """
     found = search(evaluation, rounding.bits, WRITTEN_WITHIN, out)
-    logged = found.logged(tau) if rounding.form == Form.DENSE else found.narrow
-    up = found.values(logged) > found.x(logged)
     places = _Places(found)
-    narrow, wide = places.of(logged), places.of(found.wide)
-    log = Log(found.elements, narrow, up, wide, found.values(found.wide).astype(np.float64))
+
+    def free(positions: I64) -> I64:
+        return positions if inputs is None else positions[~exact(name, inputs, attrs, places.of(positions))]
+
+    logged = found.logged(tau) if rounding.form == Form.DENSE else free(found.narrow)
+    wide = free(found.wide)
+    up = found.values(logged) > found.x(logged)
+    log = Log(
+        *(found.elements, places.of(logged), up),
+        *(places.of(wide), found.values(wide).astype(np.float64)),
+    )
     return found.whole(), forms.pack(log, rounding.form)
 
 
@@ -82,6 +97,7 @@ def follow(
     impossible = ~_reachable(x, bits, 2 * radius, said)
     certain = ~np.isfinite(x) | (agreed & ~coarse) | (~near & impossible & ~coarse)
     decided, open_ = own.copy(), np.flatnonzero(~certain)
+    open_ = open_[~exact(name, inputs, attrs, places.of(positions[open_]))]
     if open_.size:
         chosen = Entries(entries.kinds[open_], entries.values[open_])
         decided[open_] = settle(name, inputs, attrs, places.of(positions[open_]), chosen, rounding)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidInput
+from .additions import ADDITIONS, is_exact, smallest_of
 from .bounds import gamma
 from .elementary import settle_elementary
 from .entries import Entries
@@ -27,8 +28,6 @@ from .mode import Rounding
 from .primitives import F64, NOT_LOGGED, unsigned_zero
 from .taps import I64, Attrs
 from .terms import Terms, terms_of
-
-PIECE = 1 << 17  # terms that are held at once: 1 MiB, and a few arrays of this size
 
 
 def settle(
@@ -49,31 +48,26 @@ def settle(
     if what != Kind.SUM:
         raise InvalidInput(f"{name} has no log; every machine gives the same bits")
     values, terms = np.zeros(positions.size), terms_of(name, inputs, attrs, positions)
-    order = np.argsort(terms.slots, kind="stable")  # elements of about the same length are taken together
-    while order.size:
-        rows = min(max(PIECE // max(int(terms.slots[order[0]]), 1), 1), order.size)
-        while rows > 1 and rows * int(terms.slots[order[rows - 1]]) > PIECE:
-            rows //= 2
-        chosen, order = order[:rows], order[rows:]
-        values[chosen] = _together(terms, chosen, entries, rounding)
+    for chosen in terms.groups():
+        values[chosen] = _together(terms, chosen, entries, rounding, name in ADDITIONS)
     return unsigned_zero(values)
 
 
 @np.errstate(invalid="ignore")  # what infinite operands give is a result
-def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding) -> F64:
-    """Elements of which no piece of terms is larger than PIECE."""
+def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding, added: bool) -> F64:
+    """Elements of one group; `added` if a radius may be 0 (`additions`)."""
     sums, magnitudes = [0] * chosen.size, [0] * chosen.size
     unbounded = np.zeros(chosen.size)  # what IEEE-754 gives in every order, where that is not finite
+    smallest = np.full(chosen.size, np.inf)
     logged = np.flatnonzero(entries.kinds[chosen] != NOT_LOGGED)
-    slots = int(terms.slots[chosen].max())
-    step = PIECE // chosen.size
-    for start in range(0, slots, step):
-        piece = terms.take(chosen, start, min(start + step, slots))
+    for piece in terms.pieces(chosen):
         finite = np.isfinite(piece)
         if not finite.all():
             unbounded += np.where(finite, 0.0, piece).sum(axis=1)
             piece = np.where(finite, piece, 0.0)
-        _accumulate(np.abs(piece[logged]), magnitudes, logged)
+        sizes = np.abs(piece[logged])
+        smallest[logged] = np.minimum(smallest[logged], smallest_of(sizes))
+        _accumulate(sizes, magnitudes, logged)
         _accumulate(piece, sums, range(chosen.size))
     values = np.empty(chosen.size)
     for i, position in enumerate(chosen.tolist()):
@@ -81,7 +75,8 @@ def _together(terms: Terms, chosen: I64, entries: Entries, rounding: Rounding) -
             values[i] = unbounded[i]
             continue
         numerator, denominator = gamma(int(terms.counts[position]), rounding.bounds)
-        ball = Ball(sums[i] * denominator, magnitudes[i] * numerator, denominator, -UNIT)
+        radius = 0 if added and is_exact(magnitudes[i], smallest[i]) else magnitudes[i] * numerator
+        ball = Ball(sums[i] * denominator, radius, denominator, -UNIT)
         values[i] = decide(ball, int(entries.kinds[position]), float(entries.values[position]), rounding.bits)
     return values
 

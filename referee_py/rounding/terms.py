@@ -7,7 +7,7 @@ count   how many terms there are: the n of the radius
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 from ..errors import InvalidInput
 from .primitives import F64
 from .taps import I64, Attrs, input_axis, output_axis
+
+PIECE = 1 << 17  # terms that are held at once: 1 MiB, and a few arrays of this size
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,23 @@ class Terms:
     slots: I64
     counts: I64
     take: Callable[[I64, int, int], F64]
+
+    def groups(self) -> Iterator[I64]:
+        """All indices into the positions, in groups of elements of about the same length, at most PIECE terms in each
+        where it has several."""
+        order = np.argsort(self.slots, kind="stable")
+        while order.size:
+            rows = min(max(PIECE // max(int(self.slots[order[0]]), 1), 1), order.size)
+            while rows > 1 and rows * int(self.slots[order[rows - 1]]) > PIECE:
+                rows //= 2
+            yield order[:rows]
+            order = order[rows:]
+
+    def pieces(self, chosen: I64) -> Iterator[F64]:
+        """The terms of a group, so many slots at a time that none is larger than PIECE."""
+        slots, step = int(self.slots[chosen].max()), PIECE // chosen.size
+        for start in range(0, slots, step):
+            yield self.take(chosen, start, min(start + step, slots))
 
 
 def terms_of(name: str, inputs: Sequence[Any], attrs: Attrs, positions: I64) -> Terms:

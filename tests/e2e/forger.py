@@ -86,13 +86,13 @@ class Forger(Rounded):
             return super().round(node, name, inputs, attrs, evaluation, out)
         assert isinstance(evaluation, Evaluation), "it lies in numpy's memory"
         x = evaluation.x.copy()
-        values, honest = write(evaluation, self.rounding)
+        values, honest = write(name, inputs, attrs, evaluation, self.rounding)
         form, bounds = self.rounding.form, self.rounding.bounds
         operand, *others = inputs
 
         def again(other: Array) -> Log:
             elsewhere = self.evaluator.evaluate(name, [other, *others], attrs, bounds)
-            return forms.read(write(elsewhere, self.rounding)[1], x.size, form)
+            return forms.read(write(name, inputs, attrs, elsewhere, self.rounding)[1], x.size, form)
 
         own = values.astype(np.float64)
         sight = Sight(self.rounding, x, own, forms.read(honest, x.size, form), operand, again)

@@ -24,7 +24,7 @@ def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
         operator = case.name, [v.copy() for v in case.inputs], case.attrs
         sides = [side.evaluate(*operator, rounding.bounds) for side in (library, readable)]
         for trainer, auditor in (sides, sides[::-1]):
-            values, log = write(trainer, rounding)
+            values, log = write(*operator, trainer, rounding)
             found = follow(*operator, auditor, log, rounding)
             assert same_bits(found.values, values), case
             assert found.forged is None, case

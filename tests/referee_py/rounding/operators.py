@@ -65,6 +65,15 @@ def cancelling(rng: np.random.Generator, elements: int, n: int) -> np.ndarray:
     return v.astype(np.float32)
 
 
+def midpoints(rng: np.random.Generator, elements: int, n: int, b: int) -> np.ndarray:
+    """float32 [elements, n]: sums that are midpoints of grid(b). Most are exact in every order; of some, a crumb
+    that is added and taken away makes the range of terms too wide to know that."""
+    large = rng.integers(2 ** (b - 9), 2 ** (b - 8), elements).astype(np.float64)
+    crumb = 2.0 ** (b - 38 + rng.integers(-2, 3, elements)) * rng.integers(0, 2, elements)
+    t = np.stack([large, rng.choice([0.5, -0.5], elements), crumb, -crumb, *np.zeros((n - 4, elements))], 1)
+    return (t * 2.0 ** rng.integers(-60, 60, (elements, 1))).astype(np.float32)
+
+
 def special(rng: np.random.Generator, elements: int, n: int) -> np.ndarray:
     """float32 [elements, n]: infinities, NaN, zeros of both signs and the largest numbers among ordinary ones."""
     v = rng.standard_normal((elements, n)).astype(np.float32)
@@ -179,6 +188,7 @@ def cases(rng: np.random.Generator, b: int) -> Iterator[Case]:
         return (rng.standard_normal(shape) * 2.0 ** rng.integers(-30, 20, shape)).astype(np.float32)
 
     yield from of_terms(ambiguous(rng, 24, 14, b))
+    yield from of_terms(midpoints(rng, 12, 6, b))
     yield from of_terms(cancelling(rng, 8, 12))
     yield from of_terms(special(rng, 8, 6))
     yield from convolutions(draw)

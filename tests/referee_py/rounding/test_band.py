@@ -100,7 +100,8 @@ def test_the_kernel_writes_the_log_that_is_to_be_read(b: int, form: Form, tau: f
     rng = np.random.default_rng(b)
     x, radius = near_midpoints(rng, b, (200, 150))
     values, log = write(x, radius.array(x.shape), b, tau)
-    fast, packed = write_fast(Evaluation(x, radius), Rounding(b, Bounds.PROVEN, form), tau=tau or 0.0)
+    evaluation, rounding = Evaluation(x, radius), Rounding(b, Bounds.PROVEN, form)
+    fast, packed = write_fast("mm", [], {}, evaluation, rounding, tau=tau or 0.0)
     assert np.array_equal(values, fast)
     assert packed == forms.pack(log, form)
     assert log.narrow.size > 1000

@@ -28,7 +28,7 @@ def test_a_threshold_changes_no_value_and_looks_forged_to_nobody(b: int, tau_of_
         sides = list(evaluations(case, rounding.bounds, rng))
         definition = Definition(case, sides[0].x.shape, rounding)
         for trainer in sides:
-            values, canonical = write(trainer, rounding, tau=tau)
+            values, canonical = write(*operator, trainer, rounding, tau=tau)
             log = forms.read(canonical, values.size, rounding.form)
             assert same_bits(values.astype(np.float64), definition.under(log)), case
             entries += log.narrow.size
@@ -49,7 +49,7 @@ def test_directions_the_other_way_are_ignored_and_told_of() -> None:
     for case in of_terms(ambiguous(rng, 12, 6, 32)):
         operator = case.name, case.inputs, case.attrs
         sides = list(evaluations(case, rounding.bounds, rng))
-        values, canonical = write(sides[0], rounding)
+        values, canonical = write(*operator, sides[0], rounding)
         log = forms.read(canonical, values.size, rounding.form)
         turned = forms.pack(type(log)(log.elements, log.narrow, ~log.up, log.wide, log.values), rounding.form)
         want = Definition(case, values.shape, rounding).under(forms.read(turned, values.size, rounding.form))

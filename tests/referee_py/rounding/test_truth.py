@@ -33,7 +33,7 @@ def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) ->
         several = list(evaluations(case, rounding.bounds, rng))
         definition = Definition(case, several[0].x.shape, rounding)
         for trainer in several[:1] + several[-1:]:
-            values, log = write(trainer, rounding)
+            values, log = write(case.name, case.inputs, case.attrs, trainer, rounding)
             entries = forms.read(log, values.size, rounding.form)
             assert same_bits(values, definition.under(entries)), case
             for auditor in several:
@@ -43,7 +43,7 @@ def test_honest_trainer_expect_everybody_ends_at_its_bits(rounding: Rounding) ->
                 corrections += found.corrections
             (judged,) = truth(case.name, case.inputs, case.attrs, log, rounding)
             assert same_bits(judged, values), case
-            alone += not same_bits(write(several[1], rounding)[0], values)
+            alone += not same_bits(write(case.name, case.inputs, case.attrs, several[1], rounding)[0], values)
     assert corrections > 100, "evaluations must have differed, and the log must have mattered"
     assert alone > 5
 
@@ -89,7 +89,7 @@ def test_any_log_expect_the_value_of_the_definition(rounding: Rounding) -> None:
     followed = forged = 0
     for case in cases(rng, rounding.bits):
         several = list(evaluations(case, rounding.bounds, rng))
-        honest, log = write(several[0], rounding)
+        honest, log = write(case.name, case.inputs, case.attrs, several[0], rounding)
         definition = Definition(case, honest.shape, rounding)
         without = definition.under(Log.empty(honest.size))
         entries = forms.read(log, honest.size, rounding.form)

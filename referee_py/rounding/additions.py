@@ -1,0 +1,60 @@
+"""Sums that no order can change, to which no radius is left (docs/rounding-logs.md, section 4).
+
+Operands of `sum` and `scatter_add` are binary32, so all terms of an element are multiples of the smallest one's ulp,
+and so is every partial sum. Where the sum of their magnitudes is below 2^53 such ulps, every partial sum in every order
+is a binary64 value: nothing is ever rounded, and the canonical radius is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .grid import UNIT
+from .primitives import F64, MAX_BITS, Bool, quantum
+from .taps import I64
+from .terms import terms_of
+
+ADDITIONS = ("sum", "scatter_add")
+"""NOTE: of products the smallest one's ulp is so small that the test would seldom succeed."""
+
+
+def is_exact(magnitude: int, smallest: float) -> bool:
+    """Of one element: the sum of its terms' magnitudes, in units of 2^-298, and the smallest of those that are not 0,
+    infinity if there is none."""
+    return magnitude < math.ldexp(float(_limit(np.array([smallest]))[0]), UNIT)
+
+
+def exact(name: str, inputs: Sequence[Any], attrs: Mapping[str, Any], positions: I64) -> Bool:
+    """The same of elements at row-major positions of the output; none of any other operator.
+
+    NOTE: the magnitudes are added up in binary64, in any order: a sum below the limit, which is a binary64 value, is
+    exact, and no other is computed to be below it, as rounding is monotone.
+    """
+    found = np.zeros(positions.size, dtype=np.bool_)
+    if name not in ADDITIONS or not positions.size:
+        return found
+    terms = terms_of(name, inputs, attrs, positions)
+    for chosen in terms.groups():
+        magnitude, smallest = np.zeros(chosen.size), np.full(chosen.size, np.inf)
+        for piece in terms.pieces(chosen):
+            sizes = np.abs(piece)
+            magnitude += sizes.sum(axis=1)
+            smallest = np.minimum(smallest, smallest_of(sizes))
+        found[chosen] = magnitude < _limit(smallest)
+    return found
+
+
+def smallest_of(sizes: F64) -> F64:
+    """The smallest of each row that is not 0; infinity if there is none."""
+    smallest: F64 = np.where(sizes > 0, sizes, np.inf).min(axis=1, initial=np.inf)
+    return smallest
+
+
+@np.errstate(over="ignore")
+def _limit(smallest: F64) -> F64:
+    """2^53 ulps of binary32 values; infinity, of no value, has some limit too."""
+    return 2.0**53 * quantum(smallest, MAX_BITS)
