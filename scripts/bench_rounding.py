@@ -58,7 +58,7 @@ def _measure(section: str, text: Path | None, turns: int, draw: bool) -> report.
         (name, bits): rounding_runs.runs(name, bits, text) for bits in (32, 26) for name in rounding_runs.LONG
     }
     if draw:
-        rounding_runs.plot({name: outcomes[name, 32].curves for name in ("small-cnn", "small-gpt")}, PLOT)
+        rounding_runs.plot({name: outcomes[name, 32].curves for name in rounding_runs.CURVES}, PLOT)
     tables = [outcome.table for outcome in outcomes.values()]
     return report.Table("rounding-runs", tables[0].columns, [row for table in tables for row in table.rows])
 
