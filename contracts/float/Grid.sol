@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Kulisch, Sum} from "./Kulisch.sol";
+import {clz} from "clz/Clz.sol";
+
+/// @notice An exact sum and its canonical radius, `magnitude * numerator / denominator`.
+struct Ball {
+    Sum sum;
+    Sum magnitude;
+    uint256 numerator;
+    uint256 denominator;
+}
+
+/// @notice What a rounding log says of an element: a kind, and where that is WRITTEN the bits of a binary32 value.
+struct Entry {
+    uint256 kind;
+    uint32 value;
+}
+
+/// @title Grid
+/// @notice Rounding to grid(b), the binary32 values whose last `32 - b` bits are zero, b from 26 to 32; and which of them
+/// an element is (docs/rounding-logs.md, sections 1, 3 and 5). As referee_py/rounding/grid.py, without a division.
+///
+/// Results are bits of binary32. In here values are `places`: the bits without the sign, negative where the value is.
+/// Places have the order of the values. Neighbours on the grid are a `step` = 2^(32 - b) apart, both infinities are among
+/// them, and the even ones, where ties go, are multiples of 2 step. Zero is +0.
+library Grid {
+    error BitsOutOfRange(uint256 b);
+    error UnknownEntry(uint256 kind);
+    /// @notice Radii are stated for at most 2^31 terms.
+    error TooManyTerms(uint256 n);
+    /// @notice A sum of magnitudes is finite if the sum is, and never negative.
+    error NotAMagnitude(uint256 hi);
+    /// @notice Of the magnitude: both are below 2^64, and nothing is divided by zero.
+    error NotAFraction(uint256 numerator, uint256 denominator);
+    /// @notice The ends ascend and are below 2^200 in size, the exponent below 2^64.
+    error NotABracket(int256 lo, int256 hi, int256 exponent);
+    /// @notice Values of the bracket have different decisions; a narrower one has one.
+    error Undecided(int256 lo, int256 hi, int256 exponent);
+
+    // Kinds of entries. The first three are also where a number goes that lies between two values of the grid.
+    uint256 internal constant DOWN = 0;
+    uint256 internal constant NEAREST = 1; // of an entry: there is none
+    uint256 internal constant UP = 2;
+    uint256 internal constant WRITTEN = 3;
+
+    uint256 internal constant QUIET_NAN = 0x7fc00000;
+    uint256 private constant SIGN = 0x80000000;
+    int256 private constant INFINITE = 0x7f800000;
+    int256 private constant UNIT = 298; // sums are integers times 2^-298
+    uint256 private constant MAX_TERMS = 1 << 31;
+
+    // ------------------------------------------------------------------ radii
+
+    /// @notice The canonical radius of a sum of n terms, as a fraction of the sum of their magnitudes: with u = 2^-53,
+    /// proven `(n - 1) u / (1 - (n - 1) u)`, probable `6 ceil(sqrt(n)) u` (referee_py/rounding/bounds.py).
+    /// NOTE: 0 of `sum` and `scatter_add` where Kulisch.isAddedExactly.
+    function gamma(uint256 n, bool probable) internal pure returns (uint256 numerator, uint256 denominator) {
+        if (n > MAX_TERMS) revert TooManyTerms(n);
+        unchecked {
+            uint256 additions = n == 0 ? 0 : n - 1;
+            if (!probable || additions == 0) return (additions, (1 << 53) - additions);
+            return (6 * _rootAbove(n), 1 << 53);
+        }
+    }
+
+    /// @dev ceil(sqrt(n)), n >= 2.
+    function _rootAbove(uint256 n) private pure returns (uint256 root) {
+        unchecked {
+            // Newton's iteration from above descends to floor(sqrt(n - 1)).
+            uint256 next = 1 << (128 - clz(n - 1) / 2);
+            do {
+                root = next;
+                next = (root + (n - 1) / root) / 2;
+            } while (next < root);
+            ++root;
+        }
+    }
+
+    // ------------------------------------------------------------------ decisions
+
+    /// @notice The one right value of an element that is a sum: what its entry says if that is admissible, else the
+    /// nearest value of the grid. A sum that is not finite is itself, whatever the entry.
+    /// @dev Admissible is a value of the grid, neither NaN nor -0, between the roundings of both ends of the ball.
+    function decide(Ball memory ball, Entry memory entry, uint256 b) internal pure returns (uint256) {
+        _check(entry, b);
+        uint256 hi = ball.sum.hi;
+        if (!Kulisch.isFinite(ball.sum)) {
+            if (hi == Kulisch.NAN) return QUIET_NAN;
+            return _bits(hi == Kulisch.INFINITY ? INFINITE : -INFINITE);
+        }
+        int256 nearest = _ofSum(ball.sum, b, NEAREST);
+        int256 claimed = nearest;
+        if (entry.kind == WRITTEN) {
+            if (isOnGrid(entry.value, b)) claimed = _place(entry.value);
+        } else if (entry.kind != NEAREST) {
+            claimed = _ofSum(ball.sum, b, entry.kind);
+        }
+        return _bits(claimed != nearest && _reaches(ball, claimed, nearest, b) ? claimed : nearest);
+    }
+
+    /// @notice The one right value of an element that is an elementary function: its exact value is strictly between
+    /// `lo 2^exponent` and `hi 2^exponent`, or both if they are equal; its radius is |exact| 2^-50 + 2^-1022.
+    function decideBracket(int256 lo, int256 hi, int256 exponent, Entry memory entry, uint256 b)
+        internal
+        pure
+        returns (uint256)
+    {
+        _check(entry, b);
+        if (lo > hi || lo <= -(1 << 200) || hi >= 1 << 200 || exponent >= 1 << 64 || exponent <= -(1 << 64)) {
+            revert NotABracket(lo, hi, exponent);
+        }
+        int256 nearest = _ofBracket(lo, hi, exponent, b, NEAREST);
+        int256 claimed = nearest;
+        if (entry.kind == WRITTEN) {
+            if (isOnGrid(entry.value, b)) claimed = _place(entry.value);
+        } else if (entry.kind != NEAREST) {
+            claimed = _ofBracket(lo, hi, exponent, b, entry.kind);
+        }
+        if (claimed == nearest) return _bits(nearest);
+
+        unchecked {
+            if (claimed > nearest) return _bits(-_lower(-hi, -lo, exponent, -claimed, -nearest, b));
+            return _bits(_lower(lo, hi, exponent, claimed, nearest, b));
+        }
+    }
+
+    // ------------------------------------------------------------------ rounding
+
+    /// @notice Binary64 bits rounded to grid(b): what an element is that is the result of one operation in binary64.
+    /// Signs are kept, of zeros too; subnormals give a zero, every NaN the canonical one.
+    function roundBits64(uint256 bits, uint256 b) internal pure returns (uint256) {
+        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        unchecked {
+            uint256 sign = (bits >> 63 & 1) << 31;
+            uint256 exponent = bits >> 52 & 0x7ff;
+            uint256 fraction = bits & 0xfffffffffffff;
+            if (exponent == 0) return sign;
+            if (exponent == 0x7ff) return fraction == 0 ? sign | uint256(INFINITE) : QUIET_NAN;
+            return sign | uint256(_rounded(1 << 52 | fraction, false, int256(exponent) - 1075, b, NEAREST));
+        }
+    }
+
+    /// @notice A sum rounded to grid(b), in the direction DOWN, NEAREST (ties to even) or UP. The grid has both
+    /// infinities: above its largest finite value lies infinity.
+    function toGrid(Sum memory sum, uint256 b, uint256 toward) internal pure returns (uint256) {
+        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        return _bits(_ofSum(sum, b, toward));
+    }
+
+    /// @notice Is this a binary32 value that a wide entry may have? Infinities are; NaN and -0 are not.
+    function isOnGrid(uint256 bits, uint256 b) internal pure returns (bool) {
+        unchecked {
+            return bits & (SIGN - 1) <= uint256(INFINITE) && bits != SIGN && bits & (_step(b) - 1) == 0;
+        }
+    }
+
+    // ------------------------------------------------------------------ sums
+
+    /// @dev Does an end of the ball round to the claimed value, or beyond? NOTE: nearest lies between the roundings of
+    /// both ends, so only the end on the side of the claimed value is asked; and it rounds so if it is beyond the
+    /// midpoint on the near side of this value, or is this midpoint and the value is even. To be compared, both are taken
+    /// times the denominator.
+    function _reaches(Ball memory ball, int256 claimed, int256 nearest, uint256 b)
+        private
+        pure
+        returns (bool)
+    {
+        Sum memory magnitude = ball.magnitude;
+        if (!Kulisch.isFinite(magnitude) || Kulisch.isNegative(magnitude)) {
+            revert NotAMagnitude(magnitude.hi);
+        }
+        if ((ball.numerator | ball.denominator) >> 64 != 0 || ball.denominator == 0) {
+            revert NotAFraction(ball.numerator, ball.denominator);
+        }
+        unchecked {
+            Sum memory sum = ball.sum;
+            if (claimed > nearest) (sum, claimed) = (Kulisch.negate(sum), -claimed);
+            (int256 m, int256 e) = _midpointAbove(claimed, b);
+            Sum memory midpoint = Kulisch.shifted(uint256(m < 0 ? -m : m), uint256(e + UNIT));
+            Sum memory distance = Kulisch.add(sum, m < 0 ? midpoint : Kulisch.negate(midpoint));
+            int256 order = Kulisch.compare(
+                Kulisch.times(distance, ball.denominator), Kulisch.times(magnitude, ball.numerator)
+            );
+            return order < 0 || (order == 0 && uint256(claimed) & _step(b) == 0);
+        }
+    }
+
+    /// @dev The place of a finite sum, from its first 256 bits and whether others follow.
+    function _ofSum(Sum memory sum, uint256 b, uint256 toward) private pure returns (int256 place) {
+        bool negative = Kulisch.isNegative(sum);
+        Sum memory size = Kulisch.absolute(sum);
+        (uint256 hi, uint256 mid, uint256 lo) = (size.hi, size.mid, size.lo);
+        unchecked {
+            int256 exponent = 512 - UNIT;
+            if (hi == 0) (hi, mid, lo, exponent) = (mid, lo, 0, exponent - 256);
+            if (hi == 0) (hi, mid, exponent) = (mid, 0, exponent - 256);
+            // NOTE: a shift by 256 gives zero.
+            uint256 zeros = clz(hi);
+            (hi, lo) = (hi << zeros | mid >> (256 - zeros), mid << zeros | lo);
+            place = _rounded(hi, lo != 0, exponent - int256(zeros), b, negative ? 2 - toward : toward);
+            return negative ? -place : place;
+        }
+    }
+
+    // ------------------------------------------------------------------ brackets
+
+    /// @dev The place of a value of the bracket, which must be that of all.
+    function _ofBracket(int256 lo, int256 hi, int256 exponent, uint256 b, uint256 toward)
+        private
+        pure
+        returns (int256 place)
+    {
+        unchecked {
+            int256 middle = lo + hi;
+            bool negative = middle < 0;
+            uint256 size = uint256(negative ? -middle : middle);
+            place = _rounded(size, false, exponent - 1, b, negative ? 2 - toward : toward);
+            if (negative) place = -place;
+            if (lo == hi) return place;
+
+            int256 m;
+            int256 e;
+            bool inside = true;
+            if (toward == NEAREST) {
+                if (place != INFINITE) {
+                    (m, e) = _midpointAbove(place, b);
+                    inside = _compare(hi, exponent, m, e) <= 0;
+                }
+                if (place != -INFINITE) {
+                    (m, e) = _midpointAbove(-place, b);
+                    inside = inside && _compare(-lo, exponent, m, e) <= 0;
+                }
+            } else {
+                int256 above = toward == UP ? place : place + int256(_step(b));
+                int256 below = above - int256(_step(b));
+                if (above != INFINITE) {
+                    (m, e) = _valueOf(above);
+                    inside = _compare(hi, exponent, m, e) <= 0;
+                }
+                if (below != -INFINITE) {
+                    (m, e) = _valueOf(below);
+                    inside = inside && _compare(lo, exponent, m, e) >= 0;
+                }
+            }
+            if (!inside) revert Undecided(lo, hi, exponent);
+        }
+    }
+
+    /// @dev The claimed place, which is below the nearest one, if the lower end rounds to it or beyond, else the nearest.
+    /// The end is `x - |x| 2^-50` less 2^-1022. NOTE: the last term only says that the end is never the midpoint: both x and
+    /// the midpoint are multiples of a far larger power of two; or x is far nearer to zero than any midpoint.
+    function _lower(int256 lo, int256 hi, int256 exponent, int256 claimed, int256 nearest, uint256 b)
+        private
+        pure
+        returns (int256)
+    {
+        (int256 m, int256 e) = _midpointAbove(claimed, b);
+        unchecked {
+            if (_compare((hi << 50) - (hi < 0 ? -hi : hi), exponent - 50, m, e) <= 0) return claimed;
+            if (_compare((lo << 50) - (lo < 0 ? -lo : lo), exponent - 50, m, e) > 0) return nearest;
+        }
+        revert Undecided(lo, hi, exponent);
+    }
+
+    /// @dev -1, 0 or 1, as x 2^i is below, equal to or above y 2^j. SAFETY: x and y are below 2^255 in size.
+    function _compare(int256 x, int256 i, int256 y, int256 j) private pure returns (int256) {
+        int256 sign = x > 0 ? int256(1) : x < 0 ? -1 : int256(0);
+        int256 other = y > 0 ? int256(1) : y < 0 ? -1 : int256(0);
+        if (sign != other) return sign < other ? -1 : int256(1);
+        if (sign == 0) return 0;
+        unchecked {
+            uint256 p = uint256(x * sign);
+            uint256 q = uint256(y * sign);
+            int256 top = i - int256(clz(p));
+            int256 otherTop = j - int256(clz(q));
+            if (top != otherTop) return top < otherTop ? -sign : sign;
+            // NOTE: their first bits are at the same power of two, so the one that is shifted is not cut.
+            if (i > j) p <<= uint256(i - j);
+            else q <<= uint256(j - i);
+            return p == q ? int256(0) : p < q ? -sign : sign;
+        }
+    }
+
+    // ------------------------------------------------------------------ places
+
+    /// @dev The place of `m 2^exponent`, or a little more if `sticky`: then m has 256 bits. UP is away from zero.
+    function _rounded(uint256 m, bool sticky, int256 exponent, uint256 b, uint256 toward)
+        private
+        pure
+        returns (int256)
+    {
+        if (m == 0) return 0;
+        unchecked {
+            int256 e = exponent + 255 - int256(clz(m)); // 2^e <= value < 2^(e + 1)
+            bool inward = toward == DOWN;
+            int256 largest = INFINITE - int256(_step(b));
+            if (e > 127) return inward ? largest : INFINITE;
+            if (e < -126) e = -126; // subnormals have the quantum of 2^-126
+            int256 shift = e - int256(b - 9) - exponent; // the quantum is 2^(shift + exponent)
+            uint256 whole;
+            if (shift <= 0) {
+                whole = m << uint256(-shift);
+            } else {
+                whole = m >> uint256(shift);
+                uint256 rest = m ^ (whole << uint256(shift));
+                if (toward == NEAREST) {
+                    // Half a quantum; above 2^256 the rest is less.
+                    uint256 half = shift > 256 ? type(uint256).max : 1 << uint256(shift - 1);
+                    if (rest > half || (rest == half && shift <= 256 && (sticky || whole & 1 != 0))) ++whole;
+                } else if (!inward && (rest != 0 || sticky)) {
+                    ++whole;
+                }
+            }
+            // NOTE: the first of b - 8 bits counts as 1 in the exponent field, and so does a carry beyond them.
+            int256 place = int256((whole << (32 - b)) + (uint256(e + 126) << 23));
+            return place >= INFINITE ? (inward ? largest : INFINITE) : place;
+        }
+    }
+
+    /// @dev The midpoint between a place and the next one above: m 2^e, e >= -150. Not of infinity, which has none.
+    function _midpointAbove(int256 place, uint256 b) private pure returns (int256 m, int256 e) {
+        unchecked {
+            int256 step = int256(_step(b));
+            bool negative = place < 0;
+            (m, e) = _valueOf(negative ? -place - step : place);
+            (m, e) = (2 * m + step, e - 1);
+            if (negative) m = -m;
+        }
+    }
+
+    /// @dev m 2^e; of infinity 2^128.
+    function _valueOf(int256 place) private pure returns (int256, int256) {
+        unchecked {
+            (uint256 m, uint256 e) = Kulisch.parts(uint256(place < 0 ? -place : place));
+            return (place < 0 ? -int256(m) : int256(m), int256(e) - 149);
+        }
+    }
+
+    function _place(uint256 bits) private pure returns (int256) {
+        unchecked {
+            int256 size = int256(bits & (SIGN - 1));
+            return bits & SIGN == 0 ? size : -size;
+        }
+    }
+
+    function _bits(int256 place) private pure returns (uint256) {
+        unchecked {
+            return place < 0 ? SIGN | uint256(-place) : uint256(place);
+        }
+    }
+
+    function _step(uint256 b) private pure returns (uint256) {
+        unchecked {
+            return 1 << (32 - b);
+        }
+    }
+
+    function _check(Entry memory entry, uint256 b) private pure {
+        if (b < 26 || b > 32) revert BitsOutOfRange(b);
+        if (entry.kind > WRITTEN) revert UnknownEntry(entry.kind);
+    }
+}
