@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {ElementaryBracket} from "./ElementaryBracket.sol";
+import {Erf} from "./Erf.sol";
+import {Exp} from "./Exp.sol";
+import {Log} from "./Log.sol";
+import {Pow} from "./Pow.sol";
+import {Tanh} from "./Tanh.sol";
+import {Trig} from "./Trig.sol";
+
+/// @title Elementary
+/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids.
+contract Elementary {
+    /// @notice There is no elementary function with this id.
+    error NotElementary(uint256 operator);
+    /// @notice An operand is a binary32 pattern: below 2^32.
+    error NotBinary32(uint256 operand);
+
+    uint256 private constant EXP = 9;
+    uint256 private constant LOG = 10;
+    uint256 private constant ERF = 12;
+    uint256 private constant TANH = 13;
+    uint256 private constant SIN = 14;
+    uint256 private constant COS = 15;
+    uint256 private constant LOG1P = 16;
+    uint256 private constant POW = 17;
+
+    /// @notice The correctly rounded value, a binary32 pattern; a NaN is 0x7FC00000. Only pow reads b.
+    function value(uint256 operator, uint256 a, uint256 b) external pure returns (uint256) {
+        return _value(operator, a, b);
+    }
+
+    /// @notice The real value between two integers: see ElementaryBracket. Only pow reads b.
+    function bracket(uint256 operator, uint256 a, uint256 b)
+        external
+        pure
+        returns (uint256 low, uint256 high, int256 exponent, uint256 sign)
+    {
+        return _bracket(operator, a, b);
+    }
+
+    function _value(uint256 operator, uint256 a, uint256 b) internal pure returns (uint256) {
+        (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(operator, a, b);
+        return ElementaryBracket.toBinary32(low, high, exponent, sign);
+    }
+
+    function _bracket(uint256 operator, uint256 a, uint256 b)
+        internal
+        pure
+        returns (uint256, uint256, int256, uint256)
+    {
+        if (a >> 32 != 0) revert NotBinary32(a);
+        if (b >> 32 != 0) revert NotBinary32(b);
+        if (operator == EXP) return Exp.bracket(a);
+        if (operator == LOG) return Log.bracket(a);
+        if (operator == ERF) return Erf.bracket(a);
+        if (operator == TANH) return Tanh.bracket(a);
+        if (operator == SIN) return Trig.sinBracket(a);
+        if (operator == COS) return Trig.cosBracket(a);
+        if (operator == LOG1P) return Log.bracket1p(a);
+        if (operator == POW) return Pow.bracket(a, b);
+        revert NotElementary(operator);
+    }
+}

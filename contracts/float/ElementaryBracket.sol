@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {clz} from "clz/Clz.sol";
+
+/// @title ElementaryBracket
+/// @notice What an elementary function knows about its value, and the one place where that is rounded to binary32.
+///
+/// A bracket is four numbers, `(low, high, exponent, sign)`:
+///
+///     high = 0      a value of a table of docs/opset.md, section 4; `low` is its binary32 pattern (a zero, 1, an
+///                   infinity, NaN)
+///     low = high    the value is exactly `low 2^exponent`, negated if `sign` is 2^31
+///     low < high    `low 2^exponent < |value| < high 2^exponent`, strictly
+///
+/// Of an inexact value of a size from 2^-400 to 2^400, low and high agree to 100 bits or more, and no number of 25
+/// significant bits or fewer lies strictly between them: so whatever grid of up to 24 bits the value is rounded to,
+/// in whatever direction, every number inside gives the result. Larger and smaller values are given as between
+/// 2^2000 and 2^2001, or 2^-2000 and 2^-1999, whatever they are. low and high are below 2^200.
+library ElementaryBracket {
+    /// @notice The ends of a bracket have different roundings.
+    error Undecided(uint256 low, uint256 high, int256 exponent);
+
+    uint256 internal constant SIGN = 0x80000000;
+    uint256 internal constant MAGNITUDE = 0x7FFFFFFF;
+    uint256 internal constant INFINITY = 0x7F800000;
+    uint256 internal constant NAN = 0x7FC00000;
+    uint256 internal constant ONE = 0x3F800000;
+
+    // ------------------------------------------------------------------ to brackets
+
+    /// @notice A value that a table says.
+    function special(uint256 bits) internal pure returns (uint256, uint256, int256, uint256) {
+        return (bits, 0, 0, 0);
+    }
+
+    /// @notice Just above 1, by less than 2^-116.
+    function aboveOne() internal pure returns (uint256, uint256, int256, uint256) {
+        return (1 << 116, (1 << 116) + 1, -116, 0);
+    }
+
+    /// @notice Just below 1 in size, by less than 2^-116.
+    function belowOne(uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
+        return ((1 << 116) - 1, 1 << 116, -116, sign);
+    }
+
+    /// @notice Beyond 2^200, or below 2^-200.
+    function beyond(bool large, uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
+        return (1, 2, large ? int256(2000) : -2000, sign);
+    }
+
+    /// @notice `a = m 2^e` in size, with `2^23 <= m < 2^24`, of a finite binary32 that is not zero.
+    function unpack(uint256 a) internal pure returns (uint256 m, int256 e) {
+        unchecked {
+            m = a & 0x7FFFFF;
+            uint256 field = (a >> 23) & 0xFF;
+            if (field != 0) return (m | 0x800000, int256(field) - 150);
+            // A subnormal: SAFETY: 1 <= bitLength(m) <= 23.
+            uint256 missing = 24 - bitLength(m);
+            return (m << missing, -149 - int256(missing));
+        }
+    }
+
+    /// @notice How many bits x has; 0 has none.
+    function bitLength(uint256 x) internal pure returns (uint256) {
+        unchecked {
+            return 256 - clz(x);
+        }
+    }
+
+    // ------------------------------------------------------------------ to binary32
+
+    /// @notice The nearest binary32, ties to even; once, in the subnormal range too; infinite from 2^128 - 2^103 on.
+    /// @dev `high < 2^200`. Reverts with Undecided if the bracket leaves two results.
+    function toBinary32(uint256 low, uint256 high, int256 exponent, uint256 sign)
+        internal
+        pure
+        returns (uint256 bits)
+    {
+        unchecked {
+            if (high == 0) return low;
+            // 2^top <= value: the quantum is 2^(top - 23), or that of the subnormals.
+            int256 top = int256(bitLength(low)) - 1 + exponent;
+            if (top > 127) return sign | INFINITY;
+            if (top < -126) top = -126;
+            else bits = uint256(top + 126) << 23;
+            int256 shift = top - 23 - exponent;
+            if (shift > 255) return sign;
+            if (shift <= 0) {
+                // SAFETY: no inexact bracket has fewer than 25 bits.
+                bits += low << uint256(-shift);
+            } else {
+                uint256 half = 1 << uint256(shift - 1);
+                uint256 nearest = (low + half) >> uint256(shift);
+                if (low != high) {
+                    // Strictly inside: a low end on a midpoint is rounded up, a high end down.
+                    if (nearest != (high + half - 1) >> uint256(shift)) {
+                        revert Undecided(low, high, exponent);
+                    }
+                } else if (low & ((half << 1) - 1) == half) {
+                    nearest &= ~uint256(1);
+                }
+                bits += nearest;
+            }
+            // A carry out of the mantissa is one into the exponent.
+            return sign | (bits < INFINITY ? bits : INFINITY);
+        }
+    }
+}
