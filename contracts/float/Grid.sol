@@ -111,16 +111,20 @@ library Grid {
         if (lo > hi || lo <= -(1 << 200) || hi >= 1 << 200 || exponent >= 1 << 64 || exponent <= -(1 << 64)) {
             revert NotABracket(lo, hi, exponent);
         }
-        int256 nearest = _ofBracket(lo, hi, exponent, b, NEAREST);
+        int256 nearest = _nearestIn(lo, hi, exponent, b);
         int256 claimed = nearest;
-        if (entry.kind == WRITTEN) {
-            if (isOnGrid(entry.value, b)) claimed = _place(entry.value);
-        } else if (entry.kind != NEAREST) {
-            claimed = _ofBracket(lo, hi, exponent, b, entry.kind);
-        }
-        if (claimed == nearest) return _bits(nearest);
-
         unchecked {
+            // NOTE: a direction says a neighbour of the exact value, which is `nearest` or the next one beyond. Of these
+            // only the latter can change anything; and where the former is meant it is not admissible, as the radius is far
+            // below half a quantum. So the side of `nearest` on which the exact value lies need not be known.
+            if (entry.kind == WRITTEN) {
+                if (isOnGrid(entry.value, b)) claimed = _place(entry.value);
+            } else if (entry.kind == UP && nearest != INFINITE) {
+                claimed += int256(_step(b));
+            } else if (entry.kind == DOWN && nearest != -INFINITE) {
+                claimed -= int256(_step(b));
+            }
+            if (claimed == nearest) return _bits(nearest);
             if (claimed > nearest) return _bits(-_lower(-hi, -lo, exponent, -claimed, -nearest, b));
             return _bits(_lower(lo, hi, exponent, claimed, nearest, b));
         }
@@ -206,45 +210,28 @@ library Grid {
 
     // ------------------------------------------------------------------ brackets
 
-    /// @dev The place of a value of the bracket, which must be that of all.
-    function _ofBracket(int256 lo, int256 hi, int256 exponent, uint256 b, uint256 toward)
+    /// @dev The place to which every value of the bracket rounds.
+    function _nearestIn(int256 lo, int256 hi, int256 exponent, uint256 b)
         private
         pure
         returns (int256 place)
     {
         unchecked {
             int256 middle = lo + hi;
-            bool negative = middle < 0;
-            uint256 size = uint256(negative ? -middle : middle);
-            place = _rounded(size, false, exponent - 1, b, negative ? 2 - toward : toward);
-            if (negative) place = -place;
+            uint256 size = uint256(middle < 0 ? -middle : middle);
+            place = _rounded(size, false, exponent - 1, b, NEAREST);
+            if (middle < 0) place = -place;
             if (lo == hi) return place;
 
-            int256 m;
-            int256 e;
-            bool inside = true;
-            if (toward == NEAREST) {
-                if (place != INFINITE) {
-                    (m, e) = _midpointAbove(place, b);
-                    inside = _compare(hi, exponent, m, e) <= 0;
-                }
-                if (place != -INFINITE) {
-                    (m, e) = _midpointAbove(-place, b);
-                    inside = inside && _compare(-lo, exponent, m, e) <= 0;
-                }
-            } else {
-                int256 above = toward == UP ? place : place + int256(_step(b));
-                int256 below = above - int256(_step(b));
-                if (above != INFINITE) {
-                    (m, e) = _valueOf(above);
-                    inside = _compare(hi, exponent, m, e) <= 0;
-                }
-                if (below != -INFINITE) {
-                    (m, e) = _valueOf(below);
-                    inside = inside && _compare(lo, exponent, m, e) >= 0;
-                }
+            // NOTE: the ends are not among the values, so they may be midpoints, whichever way these are rounded.
+            if (place != INFINITE) {
+                (int256 m, int256 e) = _midpointAbove(place, b);
+                if (_compare(hi, exponent, m, e) > 0) revert Undecided(lo, hi, exponent);
             }
-            if (!inside) revert Undecided(lo, hi, exponent);
+            if (place != -INFINITE) {
+                (int256 m, int256 e) = _midpointAbove(-place, b);
+                if (_compare(-lo, exponent, m, e) > 0) revert Undecided(lo, hi, exponent);
+            }
         }
     }
 
