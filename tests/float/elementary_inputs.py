@@ -1,0 +1,67 @@
+"""Inputs of elementary functions, as bits of binary32: every exponent, what is usual, and where functions end or turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from repops.calls import SPECIAL_F32
+
+from .elementary import U32
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+SIGN = np.uint32(1 << 31)
+EVEN_OR_ODD = ("erf", "tanh", "sin", "cos")
+# Around these a function reaches the end of binary32, of its domain or of its methods; of sin and cos: turns.
+CORNERS = {
+    "exp": [88.72284, -87.33655, -103.97208, -103.27893, 512.0, -512.0, 2.0**-117, -(2.0**-117), 0.34657359],
+    "log": [1.0, 2.0**-126, 2.0**-149, 0.70710678, 1.4142136, 2.0**127],
+    "log1p": [
+        -1.0,
+        -0.5,
+        2.0**-102,
+        -(2.0**-102),
+        2.0**-126,
+        -(2.0**-126),
+        1.0,
+        2.0**24,
+        2.0**127,
+        -0.29289322,
+    ],
+    "erf": [3.5, 8.875, 2.0**-60, 2.0**-126, 2.0**-149, 3.9192059, 1.0],
+    "tanh": [0.125, 41.0, 2.0**-60, 2.0**-126, 2.0**-149, 9.0109, 0.17328680],
+    "sin": [np.pi / 4, np.pi / 2, np.pi, 2 * np.pi, 2.0**-58, 2.0**-126, 2.0**-149, 2.0**30, 2.0**127],
+}
+CORNERS["cos"] = CORNERS["sin"]
+
+
+def hard_cases(name: str) -> U32:
+    """Those of tests/kernels, with both signs where the function is even or odd."""
+    lines = [line.split() for line in (KERNELS / "hard_cases.txt").read_text().splitlines() if line[0] != "#"]
+    x = np.array([int(bits, 16) for function, bits, _ in lines if function == name], np.uint32)
+    return np.concatenate([x, x ^ SIGN]) if name in EVEN_OR_ODD else x
+
+
+def samples(name: str, count: int, seed: int) -> U32:
+    """About `count` inputs: a fifth each of any bits, of every exponent, N(0, 1), a wide range, and corners."""
+    random = np.random.default_rng([seed, *name.encode()])
+    part = count // 5
+    exponents = np.arange(part, dtype=np.uint32) % 512 << 23
+    every = exponents | random.integers(0, 1 << 23, part, dtype=np.uint32)
+    normal = random.standard_normal(part).astype(np.float32)
+    if name == "log":
+        normal = np.abs(normal)
+    wide = random.uniform(-110, 95, part).astype(np.float32)
+    corner = random.choice(np.array(CORNERS[name], np.float32), part).view(np.uint32).astype(np.int64)
+    near = corner + np.round(random.standard_normal(part) * 2.0 ** random.integers(0, 20, part)).astype(
+        np.int64
+    )
+    special = np.asarray(SPECIAL_F32).view(np.uint32)
+    floats = [v.view(np.uint32) for v in (normal, wide)]
+    return np.concatenate([any_bits(random, part), every, *floats, near.astype(np.uint32), special])
+
+
+def any_bits(random: np.random.Generator, count: int) -> npt.NDArray[np.uint32]:
+    """Uniform patterns; one in 128 is a NaN or an infinity."""
+    return random.integers(0, 1 << 32, count, dtype=np.uint32)
