@@ -1,0 +1,18 @@
+"""One element of one operator, as a chain of steps so small that a contract computes any one of them.
+
+An element's chain (docs/adjudication.md) has a length that shapes and attributes give, a first state, and a step that
+makes one state of another with at most four operand elements. Two parties who differ in an element differ in a state,
+so there is a first step that one of them got wrong, and that step is all that a referee has to compute.
+
+case      which element of which operator
+scalar    binary32 and i64 values as bits
+index     operand elements that an output element depends on
+points    operators whose elements are one step each
+chains    operators whose elements are many
+rules     which is which
+"""
+
+from .case import Case, Read
+from .rules import Rule, evaluate, rule_of, states
+
+__all__ = ["Case", "Read", "Rule", "evaluate", "rule_of", "states"]

@@ -1,0 +1,39 @@
+"""Which element of which operator is looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidInput
+from ..program import TensorType
+
+Read = Callable[[int, int], int]
+"""The bits of an element of an input, (input, row-major position); every NaN is 0x7FC00000."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Element `element`, row-major, of output `output` of an operator on inputs of these types."""
+
+    name: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
+    attrs: dict[str, Any]
+    output: int
+    element: int
+
+    def __post_init__(self) -> None:
+        """Raises InvalidInput for an output or element that does not exist."""
+        if not 0 <= self.output < len(self.outputs):
+            raise InvalidInput(f"output {self.output} of {self.name}, which has {len(self.outputs)}")
+        count = math.prod(self.outputs[self.output].shape)
+        if not 0 <= self.element < count:
+            raise InvalidInput(f"element {self.element} of a tensor of {count}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the output."""
+        return self.outputs[self.output].shape

@@ -1,0 +1,286 @@
+"""Operators whose elements are chains of steps: contractions, reductions, max-pooling, scatter_add.
+
+A chain has `length` steps; `begin` is the state before the first one, `step` number t makes the next state, and
+`finish` makes the element of the last one. States are big-endian words of fixed size.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Protocol
+
+from repops.opset import F32, I64
+
+from . import scalar
+from .case import Case, Read
+from .index import count, digits, met, met_by, position, reduced
+
+CHUNK = 512
+BLOCK, LANES = 4096, 32
+_FOLDS = 5  # halvings of the lanes of a block
+Places = tuple[int, int] | None
+"""Positions in the first and the second input, if there is a term."""
+
+
+class Chain(Protocol):
+    def length(self, case: Case) -> int: ...
+
+    def begin(self, case: Case) -> bytes: ...
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes: ...
+
+    def finish(self, case: Case, state: bytes) -> int:
+        """The element's bits."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------- contractions
+
+
+class Contraction:
+    """State: the sum of the chunks before this one, and this chunk's, 4 bytes each. -0 is the identity of both."""
+
+    def length(self, case: Case) -> int:
+        return terms(case)
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return struct.pack(">II", scalar.MINUS_ZERO, scalar.MINUS_ZERO)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        total, chunk = struct.unpack(">II", state)
+        if t % CHUNK == 0:
+            total, chunk = scalar.add(total, chunk), scalar.MINUS_ZERO
+        if (found := term(case, t)) is not None:
+            chunk = scalar.fma(read(0, found[0]), read(1, found[1]), chunk)
+        return struct.pack(">II", total, chunk)
+
+    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+        return scalar.add(*struct.unpack(">II", state))
+
+
+def terms(case: Case) -> int:
+    """How many terms a contraction has, with those in the padding."""
+    first, second = (operand.shape for operand in case.inputs)
+    match case.name:
+        case "mm" | "bmm":
+            return first[-1]
+        case "conv2d":
+            return math.prod(second[1:])
+        case "conv2d_input_grad":
+            return first[1] // int(case.attrs["groups"]) * math.prod(second[2:])
+    return first[0] * math.prod(first[2:])
+
+
+def term(case: Case, k: int) -> Places:
+    """Where term k of a contraction is, or None if it does not exist (docs/opset.md, section 6)."""
+    first, second = (operand.shape for operand in case.inputs)
+    index = digits(case.element, case.shape)
+    if case.name in ("mm", "bmm"):
+        *batch, m, n = index
+        return position([*batch, m, k], first), position([*batch, k, n], second)
+    groups, windows = int(case.attrs["groups"]), _windows(case)
+    if case.name == "conv2d":
+        c, *taps = digits(k, second[1:])
+        n, f, *at = index
+        group = f // (second[0] // groups)
+        places = [met(at[d], taps[d], *windows[d], first[2 + d]) for d in (0, 1)]
+        channel = group * second[1] + c
+        return _places((n, channel), places, first, (f, c, *taps), second)
+    if case.name == "conv2d_input_grad":
+        filters = first[1] // groups
+        f, *taps = digits(k, (filters, *second[2:]))
+        n, channel, *at = index
+        group, c = divmod(channel, second[1])
+        places = [met_by(at[d], taps[d], *windows[d], first[2 + d]) for d in (0, 1)]
+        return _places((n, group * filters + f), places, first, (group * filters + f, c, *taps), second)
+    n, *at = digits(k, (first[0], *first[2:]))
+    f, c, *taps = index
+    channel = f // (first[1] // groups) * (second[1] // groups) + c
+    places = [met(at[d], taps[d], *windows[d], second[2 + d]) for d in (0, 1)]
+    found = _places((n, channel), places, second, (n, f, *at), first)
+    return None if found is None else (found[1], found[0])
+
+
+def _windows(case: Case) -> list[tuple[int, int, int]]:
+    """Stride, padding and dilation of both dimensions."""
+    return [tuple(int(case.attrs[key][d]) for key in ("stride", "padding", "dilation")) for d in (0, 1)]  # type: ignore[misc]
+
+
+def _places(
+    outer: tuple[int, ...],
+    places: list[int | None],
+    shape: tuple[int, ...],
+    other: tuple[int, ...],
+    others: tuple[int, ...],
+) -> Places:
+    h, w = places
+    return None if h is None or w is None else (position((*outer, h, w), shape), position(other, others))
+
+
+# -------------------------------------------------------------------------------------------------- reductions
+
+
+class Sum:
+    """The reduction of docs/opset.md, section 2, as one walk: lane after lane, block after block.
+
+    Lanes fold 16, 8, 4, 2, 1, so they are taken in the order of their bits reversed, 0, 16, 8, 24, 4, ...: then what is
+    folded next has always just been finished, as when a binary counter carries. Blocks of block results go the same
+    way. So a step has two digits a level, the lane and the place in it, and names one element; those that do not exist
+    are -0 and skipped. Lanes have 128 places, at the top as many as are needed.
+
+    State, for each level from the lowest: the lane's sum, and the sums of 1, 2, 4, 8 and 16 lanes that wait to be
+    folded. 24 bytes a level.
+    """
+
+    def length(self, case: Case) -> int:
+        return math.prod(LANES * places for places in self._levels(case))
+
+    def begin(self, case: Case) -> bytes:
+        return struct.pack(">I", scalar.MINUS_ZERO) * (1 + _FOLDS) * len(self._levels(case))
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        words = list(struct.unpack(f">{len(state) // 4}I", state))
+        shape, dims, place, scale, at = case.inputs[0].shape, case.attrs["dims"], 0, 1, []
+        for places in self._levels(case):
+            t, digit = divmod(t, LANES * places)
+            at.append(divmod(digit, places))
+            place += scale * (at[-1][1] * LANES + _reversed(at[-1][0]))
+            scale *= BLOCK
+        if place < count(shape, dims):
+            words[0] = scalar.add(words[0], read(0, reduced(case.element, place, shape, dims)))
+        for level, ((lane, i), places) in enumerate(zip(at, self._levels(case), strict=True)):
+            first, above = level * (1 + _FOLDS), (level + 1) * (1 + _FOLDS)
+            if i < places - 1:
+                break
+            value, words[first] = words[first], scalar.MINUS_ZERO
+            fold = first + 1
+            while lane & 1:
+                value, words[fold] = scalar.add(words[fold], value), scalar.MINUS_ZERO
+                lane, fold = lane >> 1, fold + 1
+            if fold < above:
+                words[fold] = value
+                break
+            if level + 1 == len(at):
+                words[first] = value
+            else:
+                words[above] = scalar.add(words[above], value)
+        return struct.pack(f">{len(words)}I", *words)
+
+    def finish(self, case: Case, state: bytes) -> int:
+        top = (len(self._levels(case)) - 1) * 4 * (1 + _FOLDS)
+        found: int = struct.unpack_from(">I", state, top)[0]
+        return found
+
+    def _levels(self, case: Case) -> list[int]:
+        """How many places a lane has, from the lowest level."""
+        items, places = count(case.inputs[0].shape, case.attrs["dims"]), list[int]()
+        while items > BLOCK:
+            items, places = -(-items // BLOCK), [*places, BLOCK // LANES]
+        return [*places, max(-(-items // LANES), 1)]
+
+
+def _reversed(lane: int) -> int:
+    return int(f"{lane:05b}"[::-1], 2)
+
+
+class Total:
+    """sum of i64, and amax: 8 bytes, in any order the same, taken in row-major order."""
+
+    def length(self, case: Case) -> int:
+        return count(case.inputs[0].shape, case.attrs["dims"])
+
+    def begin(self, case: Case) -> bytes:
+        lowest = scalar.MINUS_INF if case.inputs[0].dtype == F32 else 1 << 63
+        return (0 if case.name == "sum" else lowest).to_bytes(8, "big")
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        found = read(0, reduced(case.element, t, case.inputs[0].shape, case.attrs["dims"]))
+        before = int.from_bytes(state, "big")
+        if case.name == "sum":
+            return (before + found & scalar.WORD).to_bytes(8, "big")
+        return (found if _larger(case, found, before) else before).to_bytes(8, "big")
+
+    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+        return int.from_bytes(state, "big")
+
+
+class ArgMax:
+    """The largest so far, and its place, 8 bytes each. The first element is taken as it is."""
+
+    def length(self, case: Case) -> int:
+        return case.inputs[0].shape[int(case.attrs["dim"])]
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return bytes(16)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        found = read(0, reduced(case.element, t, case.inputs[0].shape, (case.attrs["dim"],)))
+        before, _ = struct.unpack(">QQ", state)
+        return struct.pack(">QQ", found, t) if t == 0 or _larger(case, found, before) else state
+
+    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+        found: int = struct.unpack(">QQ", state)[1]
+        return found
+
+
+class MaxPool:
+    """The largest so far, and where in the plane it is, 8 bytes each; -inf and -1 before any."""
+
+    def length(self, case: Case) -> int:
+        return math.prod(map(int, case.attrs["kernel"]))
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return struct.pack(">Qq", scalar.MINUS_INF, -1)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        shape, taps = case.inputs[0].shape, digits(t, case.attrs["kernel"])
+        n, c, *at = digits(case.element, case.shape)
+        h, w = (met(at[d], taps[d], *window, shape[2 + d]) for d, window in enumerate(_windows(case)))
+        if h is None or w is None:
+            return state
+        found = read(0, position((n, c, h, w), shape))
+        before, place = struct.unpack(">Qq", state)
+        return (
+            struct.pack(">Qq", found, h * shape[3] + w)
+            if place < 0 or _larger(case, found, before)
+            else state
+        )
+
+    def finish(self, case: Case, state: bytes) -> int:
+        found: int = struct.unpack(">QQ", state)[case.output]
+        return found
+
+
+def _larger(case: Case, a: int, b: int) -> bool:
+    """Is a strictly larger, in the order of docs/opset.md, section 2?"""
+    if case.inputs[0].dtype == I64:
+        return scalar.signed(a) > scalar.signed(b)
+    return scalar.order_key(a) > scalar.order_key(b)
+
+
+# ------------------------------------------------------------------------------------------------- scatter_add
+
+
+class ScatterAdd:
+    """The sum so far, 4 bytes. Step 0 takes the base, step 1 + p what position p of idx adds, if it is this row."""
+
+    def length(self, case: Case) -> int:
+        return 1 + case.inputs[1].count
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return struct.pack(">I", scalar.MINUS_ZERO)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        if t == 0:
+            return struct.pack(">I", read(0, case.element))
+        width = math.prod(case.shape[1:])
+        row, column = divmod(case.element, width)
+        if scalar.signed(read(1, t - 1)) != row:
+            return state
+        (before,) = struct.unpack(">I", state)
+        return struct.pack(">I", scalar.add(before, read(2, (t - 1) * width + column)))
+
+    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+        found: int = struct.unpack(">I", state)[0]
+        return found
