@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Hash} from "./Hash.sol";
+import {clz} from "clz/Clz.sol";
 
 /// @title Merkle
 /// @notice Perfect binary trees: depth, paths bound to their index, and the fold of a whole level.
@@ -24,8 +25,11 @@ library Merkle {
     /// @notice Depth of a tree of `count` leaves: `ceil(log2(max(count, 1)))`.
     function depth(uint256 count) internal pure returns (uint8 levels) {
         if (count < 2) return 0;
-        assembly ("memory-safe") {
-            levels := sub(256, clz(sub(count, 1)))
+        unchecked {
+            uint256 zeros = clz(count - 1);
+            assembly ("memory-safe") {
+                levels := sub(256, zeros)
+            }
         }
     }
 
