@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+/// @notice Dtype (docs/protocol.md, section 2) and dimensions of a tensor.
+struct Shape {
+    uint8 dtype;
+    uint64[] dims;
+}
+
+/// @notice Element `element`, row-major, of output `output` of an operator.
+struct Case {
+    uint16 op;
+    uint8 mode;
+    uint8 output;
+    uint64 element;
+    Shape[] inputs;
+    Shape[] outputs;
+    /// @dev As in the structure's encoding (docs/protocol.md, section 4).
+    bytes attributes;
+}
+
+/// @notice An element of an input, shown to be what the record's input hash commits to.
+/// @dev binary32 in the low 32 bits, i64 in 64 (two's complement), bool 0 or 1.
+struct Opened {
+    uint8 input;
+    uint64 element;
+    uint64 bits;
+}
+
+/// @notice What a rounding log says of an element: 0 rounded down, 1 nothing, 2 rounded up, 3 the value that is written.
+struct Entry {
+    uint8 kind;
+    uint32 written;
+}
+
+/// @title IRule
+/// @notice What operators of one family compute, as chains of steps (docs/adjudication.md, section 2).
+/// @dev A chain has `length` steps. `begin` is the state before the first one, `step` makes the state after step `t` of
+/// the one before, `finish` makes the element of the last one. Everything is a function of its arguments: a rule has no
+/// storage and no owner. The Python twin is `referee_py/element`.
+interface IRule {
+    /// @notice The next operand that the step takes is another one, or none is left.
+    error NotOpened(uint8 input, uint64 element);
+    /// @notice Operands were opened that the step does not take.
+    error NotTaken(uint256 opened, uint256 taken);
+    error NoSuchStep(uint64 step, uint64 length);
+    error BadState(uint256 bytesGiven, uint256 bytesWanted);
+    /// @notice The rule is of other operators, modes or types than the case.
+    error NotMine(uint16 op, uint8 mode);
+
+    /// @notice Number of steps, and bytes of a state.
+    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes);
+
+    function begin(Case calldata which) external pure returns (bytes memory state);
+
+    /// @notice The state after step `t`.
+    /// @param opened The operand elements that the step reads, all of them and no others, in the order of reading.
+    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
+        external
+        pure
+        returns (bytes memory next);
+
+    /// @notice The element, of which the log says `entry`. NaN is 0x7FC00000.
+    function finish(Case calldata which, bytes calldata state, Entry calldata entry)
+        external
+        pure
+        returns (uint64 bits);
+}
