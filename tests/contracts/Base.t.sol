@@ -28,6 +28,7 @@ interface Vm {
     function readFile(string calldata path) external view returns (string memory);
     function sign(uint256 key, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
     function snapshotGasLastCall(string calldata group, string calldata name) external returns (uint256);
+    function snapshotValue(string calldata group, string calldata name, uint256 value) external;
     function toString(uint256 value) external pure returns (string memory);
     function warp(uint256 instant) external;
 }
