@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {ElementaryBracket} from "./ElementaryBracket.sol";
+import {ElementaryRsqrt} from "./ElementaryRsqrt.sol";
 import {Erf} from "./Erf.sol";
 import {Exp} from "./Exp.sol";
 import {Log} from "./Log.sol";
@@ -10,28 +11,31 @@ import {Tanh} from "./Tanh.sol";
 import {Trig} from "./Trig.sol";
 
 /// @title Elementary
-/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids.
+/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids. It holds no state and needs no
+/// other contract, so whoever judges an element may deploy it or inherit from it.
 contract Elementary {
     /// @notice There is no elementary function with this id.
     error NotElementary(uint256 operator);
     /// @notice An operand is a binary32 pattern: below 2^32.
     error NotBinary32(uint256 operand);
 
-    uint256 private constant EXP = 9;
-    uint256 private constant LOG = 10;
-    uint256 private constant ERF = 12;
-    uint256 private constant TANH = 13;
-    uint256 private constant SIN = 14;
-    uint256 private constant COS = 15;
-    uint256 private constant LOG1P = 16;
-    uint256 private constant POW = 17;
+    uint256 internal constant EXP = 9;
+    uint256 internal constant LOG = 10;
+    uint256 internal constant RSQRT = 11;
+    uint256 internal constant ERF = 12;
+    uint256 internal constant TANH = 13;
+    uint256 internal constant SIN = 14;
+    uint256 internal constant COS = 15;
+    uint256 internal constant LOG1P = 16;
+    uint256 internal constant POW = 17;
 
     /// @notice The correctly rounded value, a binary32 pattern; a NaN is 0x7FC00000. Only pow reads b.
+    /// @dev Not for rsqrt, which is two rounded operations there.
     function value(uint256 operator, uint256 a, uint256 b) external pure returns (uint256) {
         return _value(operator, a, b);
     }
 
-    /// @notice The real value between two integers: see ElementaryBracket. Only pow reads b.
+    /// @notice The real value between two integers: see ElementaryBracket. Only pow reads b; rsqrt is 1 / sqrt(a).
     function bracket(uint256 operator, uint256 a, uint256 b)
         external
         pure
@@ -41,6 +45,7 @@ contract Elementary {
     }
 
     function _value(uint256 operator, uint256 a, uint256 b) internal pure returns (uint256) {
+        if (operator == RSQRT) revert NotElementary(operator);
         (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(operator, a, b);
         return ElementaryBracket.toBinary32(low, high, exponent, sign);
     }
@@ -60,6 +65,7 @@ contract Elementary {
         if (operator == COS) return Trig.cosBracket(a);
         if (operator == LOG1P) return Log.bracket1p(a);
         if (operator == POW) return Pow.bracket(a, b);
+        if (operator == RSQRT) return ElementaryRsqrt.bracket(a);
         revert NotElementary(operator);
     }
 }

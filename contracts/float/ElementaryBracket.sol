@@ -13,10 +13,10 @@ import {clz} from "clz/Clz.sol";
 ///     low = high    the value is exactly `low 2^exponent`, negated if `sign` is 2^31
 ///     low < high    `low 2^exponent < |value| < high 2^exponent`, strictly
 ///
-/// Of an inexact value of a size from 2^-400 to 2^400, low and high agree to 100 bits or more, and no number of 25
+/// Of an inexact value of a size from 2^-200 to 2^200, low and high agree to 100 bits or more, and no number of 25
 /// significant bits or fewer lies strictly between them: so whatever grid of up to 24 bits the value is rounded to,
 /// in whatever direction, every number inside gives the result. Larger and smaller values are given as between
-/// 2^2000 and 2^2001, or 2^-2000 and 2^-1999, whatever they are. low and high are below 2^200.
+/// 2^2100 and 2^2101, or 2^-1900 and 2^-1899, whatever they are. low is at least 2^100, high below 2^200.
 library ElementaryBracket {
     /// @notice The ends of a bracket have different roundings.
     error Undecided(uint256 low, uint256 high, int256 exponent);
@@ -34,9 +34,9 @@ library ElementaryBracket {
         return (bits, 0, 0, 0);
     }
 
-    /// @notice Just above 1, by less than 2^-116.
-    function aboveOne() internal pure returns (uint256, uint256, int256, uint256) {
-        return (1 << 116, (1 << 116) + 1, -116, 0);
+    /// @notice Just above 1 in size, by less than 2^-116.
+    function aboveOne(uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
+        return (1 << 116, (1 << 116) + 1, -116, sign);
     }
 
     /// @notice Just below 1 in size, by less than 2^-116.
@@ -46,7 +46,7 @@ library ElementaryBracket {
 
     /// @notice Beyond 2^200, or below 2^-200.
     function beyond(bool large, uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
-        return (1, 2, large ? int256(2000) : -2000, sign);
+        return (1 << 100, 1 << 101, large ? int256(2000) : -2000, sign);
     }
 
     /// @notice `a = m 2^e` in size, with `2^23 <= m < 2^24`, of a finite binary32 that is not zero.
@@ -71,39 +71,34 @@ library ElementaryBracket {
     // ------------------------------------------------------------------ to binary32
 
     /// @notice The nearest binary32, ties to even; once, in the subnormal range too; infinite from 2^128 - 2^103 on.
-    /// @dev `high < 2^200`. Reverts with Undecided if the bracket leaves two results.
+    /// @dev low has 100 bits or more, high at most 200. Reverts with Undecided if the bracket leaves two results.
     function toBinary32(uint256 low, uint256 high, int256 exponent, uint256 sign)
         internal
         pure
-        returns (uint256 bits)
+        returns (uint256)
     {
         unchecked {
             if (high == 0) return low;
-            // 2^top <= value: the quantum is 2^(top - 23), or that of the subnormals.
-            int256 top = int256(bitLength(low)) - 1 + exponent;
-            if (top > 127) return sign | INFINITY;
-            if (top < -126) top = -126;
-            else bits = uint256(top + 126) << 23;
-            int256 shift = top - 23 - exponent;
-            if (shift > 255) return sign;
-            if (shift <= 0) {
-                // SAFETY: no inexact bracket has fewer than 25 bits.
-                bits += low << uint256(-shift);
-            } else {
-                uint256 half = 1 << uint256(shift - 1);
-                uint256 nearest = (low + half) >> uint256(shift);
-                if (low != high) {
-                    // Strictly inside: a low end on a midpoint is rounded up, a high end down.
-                    if (nearest != (high + half - 1) >> uint256(shift)) {
-                        revert Undecided(low, high, exponent);
-                    }
-                } else if (low & ((half << 1) - 1) == half) {
-                    nearest &= ~uint256(1);
-                }
-                bits += nearest;
+            // 2^top <= value, and the quantum is 2^(top - 23), or that of the subnormals.
+            int256 top = int256(bitLength(low)) - 1;
+            uint256 shift = uint256(top - 23);
+            top += exponent;
+            if (top < -126) {
+                shift += uint256(-126 - top);
+                if (shift > 255) return sign;
+                top = -126;
+            } else if (top > 127) {
+                return sign | INFINITY;
             }
-            // A carry out of the mantissa is one into the exponent.
-            return sign | (bits < INFINITY ? bits : INFINITY);
+            // Strictly inside: a low end on a midpoint is rounded up, a high end down.
+            uint256 half = 1 << (shift - 1);
+            uint256 nearest = (low + half) >> shift;
+            if (nearest != (high + half - 1) >> shift) {
+                if (low != high) revert Undecided(low, high, exponent);
+                nearest &= ~uint256(1); // a tie
+            }
+            // A carry out of the mantissa is one into the exponent, and then infinity's.
+            return sign | ((uint256(top + 126) << 23) + nearest);
         }
     }
 }

@@ -22,7 +22,7 @@ library Exp {
             if (size == 0) return ElementaryBracket.special(ElementaryBracket.ONE);
             (uint256 m, int256 e) = ElementaryBracket.unpack(a);
             if (e >= -14) return ElementaryBracket.beyond(!negative, 0); // 2^9 or more
-            if (e < -140) return negative ? ElementaryBracket.belowOne(0) : ElementaryBracket.aboveOne();
+            if (e < -140) return negative ? ElementaryBracket.belowOne(0) : ElementaryBracket.aboveOne(0);
             int256 t = int256(m << uint256(e + 160));
             (uint256 v, int256 k) = power(negative ? -t : t);
             return (v - 2, v + 2, k - 126, 0);

@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {ElementaryBracket} from "./ElementaryBracket.sol";
 import {Exp} from "./Exp.sol";
 import {Log} from "./Log.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Pow
 /// @notice `pow` of binary32. Bounds and what is proven: docs/float-elementary.md.
@@ -54,7 +55,12 @@ library Pow {
             (uint256 m, int256 e) = ElementaryBracket.unpack(a);
             (uint256 n, int256 g) = ElementaryBracket.unpack(b);
             (uint256 power, int256 exponent) = _exact(m, e, n, g, inverse);
-            if (power != 0) return (power, power, exponent, sign);
+            if (power != 0) {
+                // SAFETY: 1 to 190 bits become 192.
+                uint256 missing = 192 - ElementaryBracket.bitLength(power);
+                power <<= missing;
+                return (power, power, exponent - int256(missing), sign);
+            }
 
             (uint256 v, int256 places, bool negative) = Log.natural(m, e);
             negative = negative != inverse;
@@ -64,7 +70,7 @@ library Pow {
             int256 length = int256(ElementaryBracket.bitLength(v)) + places;
             if (length > 8) return ElementaryBracket.beyond(!negative, sign);
             if (length < -116) {
-                return negative ? ElementaryBracket.belowOne(sign) : _signed(sign);
+                return negative ? ElementaryBracket.belowOne(sign) : ElementaryBracket.aboveOne(sign);
             }
             places += 160;
             v = places < 0 ? v >> uint256(-places) : v << uint256(places);
@@ -73,15 +79,6 @@ library Pow {
             (uint256 p, int256 k) = Exp.power(negative ? -int256(v) : int256(v));
             return (p - slack, p + slack, k - 126, sign);
         }
-    }
-
-    function _signed(uint256 sign)
-        private
-        pure
-        returns (uint256 low, uint256 high, int256 exponent, uint256)
-    {
-        (low, high, exponent,) = ElementaryBracket.aboveOne();
-        return (low, high, exponent, sign);
     }
 
     /// @dev `x^y = power 2^exponent` where that is a binary fraction of at most 190 significant bits, else power = 0.
@@ -100,7 +97,7 @@ library Pow {
             // More than 190 bits, or an irrational root, whatever m is.
             if (inverse || g < -3 || g > 7 || n > 190) return (0, 0);
             for (; g < 0; ++g) {
-                uint256 root = _root(m);
+                uint256 root = FixedPointMathLib.sqrt(m);
                 if (e & 1 != 0 || root * root != m) return (0, 0);
                 m = root;
                 e >>= 1;
@@ -133,10 +130,9 @@ library Pow {
                 uint256 rest = uint256(exponent) & ((1 << uint256(-g)) - 1);
                 return rest == 0 ? (1, exponent >> uint256(-g)) : (0, int256(0));
             }
-            // Beyond 2^2000 it does not matter how far. SAFETY: g <= 127, so this does not overflow.
+            // SAFETY: g <= 127, so this does not overflow. Beyond 2^400 the logarithm says what there is to say.
             exponent <<= uint256(g);
-            if (exponent > 2000) exponent = 2000;
-            if (exponent < -2000) exponent = -2000;
+            if (exponent > 400 || exponent < -400) return (0, 0);
             return (1, exponent);
         }
     }
@@ -145,18 +141,6 @@ library Pow {
         unchecked {
             uint256 zeros = ElementaryBracket.bitLength(m & (~m + 1)) - 1;
             return (m >> zeros, e + int256(zeros));
-        }
-    }
-
-    /// @dev The integer part of the square root of m < 2^24, by Newton's method from above.
-    function _root(uint256 m) private pure returns (uint256 root) {
-        unchecked {
-            root = 1 << ((ElementaryBracket.bitLength(m) + 1) >> 1);
-            while (true) {
-                uint256 next = (root + m / root) >> 1;
-                if (next >= root) return root;
-                root = next;
-            }
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Inputs of elementary functions, as bits of binary32: every exponent, what is usual, and where functions end or turn."""
+"""Inputs of elementary functions, as bits of binary32: every exponent, what is usual, where functions end or turn."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ CORNERS = {
     "tanh": [0.125, 41.0, 2.0**-60, 2.0**-126, 2.0**-149, 9.0109, 0.17328680],
     "sin": [np.pi / 4, np.pi / 2, np.pi, 2 * np.pi, 2.0**-58, 2.0**-126, 2.0**-149, 2.0**30, 2.0**127],
 }
+CORNERS["rsqrt"] = CORNERS["log"] + [4.0**k for k in range(-74, 64)]
 CORNERS["cos"] = CORNERS["sin"]
 
 
@@ -50,7 +51,7 @@ def samples(name: str, count: int, seed: int) -> U32:
     exponents = np.arange(part, dtype=np.uint32) % 512 << 23
     every = exponents | random.integers(0, 1 << 23, part, dtype=np.uint32)
     normal = random.standard_normal(part).astype(np.float32)
-    if name == "log":
+    if name in ("log", "rsqrt"):
         normal = np.abs(normal)
     wide = random.uniform(-110, 95, part).astype(np.float32)
     corner = random.choice(np.array(CORNERS[name], np.float32), part).view(np.uint32).astype(np.int64)

@@ -3,34 +3,37 @@ pragma solidity ^0.8.34;
 
 import {Elementary} from "contracts/float/Elementary.sol";
 
-/// @notice Many calls of one function at once. Cases are 8 bytes each: a and b, big-endian.
+/// @notice Many calls of one function at once. Cases are 8 bytes each: a and b, big-endian. Results are words of 32 bytes.
 contract ElementaryBatch is Elementary {
-    function values(uint256 operator, bytes calldata cases) external pure returns (uint256[] memory results) {
-        results = new uint256[](cases.length / 8);
+    error NoSuchFunction(bytes32 name);
+
+    function values(bytes32 name, bytes calldata cases) external pure returns (bytes memory) {
+        uint256 operator = operatorOf(name);
+        uint256[] memory results = new uint256[](cases.length / 8);
         for (uint256 i = 0; i < results.length; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
             results[i] = _value(operator, a, b);
         }
+        return abi.encodePacked(results);
     }
 
-    /// @return results Four for each case: low, high, exponent and sign.
-    function brackets(uint256 operator, bytes calldata cases)
-        external
-        pure
-        returns (uint256[] memory results)
-    {
-        results = new uint256[](cases.length / 2);
+    /// @return Four words for each case: low, high, exponent and sign.
+    function brackets(bytes32 name, bytes calldata cases) external pure returns (bytes memory) {
+        uint256 operator = operatorOf(name);
+        uint256[] memory results = new uint256[](cases.length / 2);
         for (uint256 i = 0; i < cases.length / 8; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
             (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(operator, a, b);
             (results[4 * i], results[4 * i + 1]) = (low, high);
             (results[4 * i + 2], results[4 * i + 3]) = (uint256(exponent), sign);
         }
+        return abi.encodePacked(results);
     }
 
-    /// @return results What each call costs inside a contract, the choice of the function included.
-    function gas(uint256 operator, bytes calldata cases) external view returns (uint256[] memory results) {
-        results = new uint256[](cases.length / 8);
+    /// @return What each value costs inside a contract, the choice of the function included.
+    function gas(bytes32 name, bytes calldata cases) external view returns (bytes memory) {
+        uint256 operator = operatorOf(name);
+        uint256[] memory results = new uint256[](cases.length / 8);
         for (uint256 i = 0; i < results.length; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
             uint256 before = gasleft();
@@ -39,6 +42,20 @@ contract ElementaryBatch is Elementary {
             uint256 spent = before - gasleft();
             results[i] = v >> 32 == 0 ? spent : 0;
         }
+        return abi.encodePacked(results);
+    }
+
+    function operatorOf(bytes32 name) public pure returns (uint256) {
+        if (name == "exp") return EXP;
+        if (name == "log") return LOG;
+        if (name == "rsqrt") return RSQRT;
+        if (name == "erf") return ERF;
+        if (name == "tanh") return TANH;
+        if (name == "sin") return SIN;
+        if (name == "cos") return COS;
+        if (name == "log1p") return LOG1P;
+        if (name == "pow") return POW;
+        revert NoSuchFunction(name);
     }
 
     function _operands(bytes calldata cases, uint256 i) private pure returns (uint256 a, uint256 b) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {ElementaryBracket} from "./ElementaryBracket.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
+
+/// @title ElementaryRsqrt
+/// @notice The real number `1 / sqrt(a)` of a binary32. Bounds: docs/float-elementary.md.
+/// NOTE: this is `rsqrt` of rounding logs below 32 bits; that of repops-f32 is two rounded operations.
+library ElementaryRsqrt {
+    uint256 private constant SIGN = ElementaryBracket.SIGN;
+    uint256 private constant INFINITY = ElementaryBracket.INFINITY;
+
+    /// @notice `1 / sqrt(a)` as a bracket.
+    function bracket(uint256 a) internal pure returns (uint256, uint256, int256, uint256) {
+        unchecked {
+            if (a & ElementaryBracket.MAGNITUDE == 0) return ElementaryBracket.special(a | INFINITY);
+            // What is negative, with an infinity or NaN, too.
+            if (a >= INFINITY) return ElementaryBracket.special(a == INFINITY ? 0 : ElementaryBracket.NAN);
+            (uint256 m, int256 e) = ElementaryBracket.unpack(a);
+            if (e & 1 != 0) (m, e) = (m << 1, e - 1);
+            // 2^126 / sqrt(m): an integer only of m = 4^12, as 2^23 <= m < 2^25. Its floor is the root's of the quotient.
+            uint256 v = FixedPointMathLib.sqrt((1 << 252) / m);
+            return (v, m == 1 << 24 ? v : v + 1, -126 - (e >> 1), 0);
+        }
+    }
+}
