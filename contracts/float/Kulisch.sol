@@ -62,34 +62,35 @@ library Kulisch {
                 calldatacopy(bins, calldatasize(), 0x100) // zeros
             }
             while (true) {
-                uint256 field = (word >> 23) & (0xff * LANES);
-                if ((field + LANES) & (0x100 * LANES) != 0) {
+                uint256 shifts = word & (0x7f800000 * LANES);
+                if ((shifts + 0x00800000 * LANES) & (0x80000000 * LANES) != 0) {
                     (uint256 s, uint256 m) = _notFinite(word, next, end);
                     return (add(sum, Sum(s, 0, 0)), add(magnitude, Sum(m, 0, 0)));
                 }
-                uint256 normal = ((field + 0xff * LANES) >> 8) & LANES; // 1 where the exponent is not zero
-                uint256 m24 = (word & (0x7fffff * LANES)) | (normal << 23);
-                field -= normal;
-                // In each b: the sum of both field; then its low 7 bits in byte 0 and the bin in byte 2.
-                field += field >> 32;
-                field = ((field * 0x4001) & (0x60007f * PAIRS))
-                    | (((word ^ (word >> 32)) >> 8) & (0x800000 * PAIRS));
+                // The first bit of m, which is 1 where the exponent is not zero; less this, the exponent is e.
+                uint256 first = ((shifts + 0x7f800000 * LANES) >> 8) & (0x00800000 * LANES);
+                uint256 m24 = (word & (0x007fffff * LANES)) | first;
+                shifts -= first;
+                // In each b: e_a + e_b; then its low 7 bits in the last byte, and the bin's offset in the first one.
+                shifts = (shifts + (shifts >> 32)) >> 23;
+                shifts = ((shifts * 0x400001) & (0x6000007f * PAIRS))
+                    | ((word ^ (word >> 32)) & (0x80000000 * PAIRS));
                 assembly ("memory-safe") {
-                    let bin := add(bins, byte(29, field))
+                    let bin := add(bins, byte(28, shifts))
                     let size := mul(and(shr(32, m24), 0xffffff), and(m24, 0xffffff))
-                    mstore(bin, add(mload(bin), shl(byte(31, field), size)))
+                    mstore(bin, add(mload(bin), shl(byte(31, shifts), size)))
 
-                    bin := add(bins, byte(21, field))
+                    bin := add(bins, byte(20, shifts))
                     size := mul(and(shr(96, m24), 0xffffff), and(shr(64, m24), 0xffffff))
-                    mstore(bin, add(mload(bin), shl(byte(23, field), size)))
+                    mstore(bin, add(mload(bin), shl(byte(23, shifts), size)))
 
-                    bin := add(bins, byte(13, field))
+                    bin := add(bins, byte(12, shifts))
                     size := mul(and(shr(160, m24), 0xffffff), and(shr(128, m24), 0xffffff))
-                    mstore(bin, add(mload(bin), shl(byte(15, field), size)))
+                    mstore(bin, add(mload(bin), shl(byte(15, shifts), size)))
 
-                    bin := add(bins, byte(5, field))
+                    bin := add(bins, byte(4, shifts))
                     size := mul(shr(224, m24), and(shr(192, m24), 0xffffff))
-                    mstore(bin, add(mload(bin), shl(byte(7, field), size)))
+                    mstore(bin, add(mload(bin), shl(byte(7, shifts), size)))
                 }
                 if (next == end) break;
                 assembly ("memory-safe") {
@@ -97,12 +98,7 @@ library Kulisch {
                     next := add(next, 0x20)
                 }
             }
-            Sum memory positive = _fromBins(bins);
-            Sum memory negative = _fromBins(bins + 0x80);
-            return (
-                add(sum, add(positive, negate(negative))),
-                isFinite(magnitude) ? add(magnitude, add(positive, negative)) : magnitude
-            );
+            return (add(sum, _fromBins(bins, -1)), add(magnitude, _fromBins(bins, 1)));
         }
     }
 
@@ -303,24 +299,27 @@ library Kulisch {
         }
     }
 
-    /// @dev b0 + b1 2^128 + b2 2^256 + b3 2^384.
-    function _fromBins(uint256 bins) private pure returns (Sum memory c) {
-        uint256 b0;
-        uint256 b1;
-        uint256 b2;
-        uint256 b3;
+    /// @dev d0 + d1 2^128 + d2 2^256 + d3 2^384, where d is a positive bin plus the negative one times `sign`.
+    function _fromBins(uint256 bins, int256 sign) private pure returns (Sum memory c) {
+        int256 d0;
+        int256 d1;
+        int256 d2;
+        int256 d3;
         assembly ("memory-safe") {
-            b0 := mload(bins)
-            b1 := mload(add(bins, 0x20))
-            b2 := mload(add(bins, 0x40))
-            b3 := mload(add(bins, 0x60))
+            // INVARIANT: below 2^254 in size.
+            d0 := add(mload(bins), mul(mload(add(bins, 0x80)), sign))
+            d1 := add(mload(add(bins, 0x20)), mul(mload(add(bins, 0xa0)), sign))
+            d2 := add(mload(add(bins, 0x40)), mul(mload(add(bins, 0xc0)), sign))
+            d3 := add(mload(add(bins, 0x60)), mul(mload(add(bins, 0xe0)), sign))
         }
         unchecked {
-            uint256 lo = b1 << 128;
-            c.lo = lo + b0;
-            uint256 mid = (b1 >> 128) + b2 + _below(c.lo, lo); // below 2^256, as bins are below 2^255
-            c.mid = mid + (b3 << 128);
-            c.hi = (b3 >> 128) + _below(c.mid, mid);
+            // NOTE: a shift to the right by 255 gives the words above, all zeros or all ones.
+            uint256 part = uint256(d1) << 128;
+            c.lo = part + uint256(d0);
+            int256 mid = (d0 >> 255) + (d1 >> 128) + int256(_below(c.lo, part)) + d2;
+            part = uint256(d3) << 128;
+            c.mid = part + uint256(mid);
+            c.hi = uint256((d3 >> 128) + (mid >> 255)) + _below(c.mid, part);
         }
     }
 
