@@ -184,36 +184,37 @@ library Float64 {
 
     /// @notice `a < b` of IEEE-754: false with a NaN, and for two zeros.
     function lt(uint256 a, uint256 b) internal pure returns (bool) {
-        if (isNan(a) || isNan(b)) return false;
-        return _value(a) < _value(b);
+        return !_unordered(a, b) && _value(a) < _value(b);
     }
 
     /// @notice `a <= b` of IEEE-754: false with a NaN.
     function le(uint256 a, uint256 b) internal pure returns (bool) {
-        if (isNan(a) || isNan(b)) return false;
-        return _value(a) <= _value(b);
+        return !_unordered(a, b) && _value(a) <= _value(b);
     }
 
     /// @notice The place of `a` in the order `-inf < ... < -0 < +0 < ... < +inf < NaN`, all NaNs being equal: the key of
     /// docs/opset.md, section 2, for 64 bits.
-    function key(uint256 a) internal pure returns (int256 k) {
-        if (isNan(a)) return 0x7FFFFFFFFFFFFFFF;
-        assembly ("memory-safe") {
-            k := signextend(7, a)
-            k := xor(k, shr(193, sar(255, k)))
-        }
+    function key(uint256 a) internal pure returns (int256) {
+        return isNan(a) ? int256(0x7FFFFFFFFFFFFFFF) : _place(a);
     }
 
     /// @notice The larger of both in the order of `key`: `NAN` if either is a NaN, `maximum(-0, +0) = +0`.
     function maximum(uint256 a, uint256 b) internal pure returns (uint256) {
-        if (isNan(a) || isNan(b)) return NAN;
-        return key(a) < key(b) ? b : a;
+        if (_unordered(a, b)) return NAN;
+        return _place(a) < _place(b) ? b : a;
     }
 
     /// @notice The smaller of both in the order of `key`, but `NAN` if either is a NaN; `minimum(-0, +0) = -0`.
     function minimum(uint256 a, uint256 b) internal pure returns (uint256) {
-        if (isNan(a) || isNan(b)) return NAN;
-        return key(b) < key(a) ? b : a;
+        if (_unordered(a, b)) return NAN;
+        return _place(b) < _place(a) ? b : a;
+    }
+
+    /// @dev Whether either is a NaN.
+    function _unordered(uint256 a, uint256 b) private pure returns (bool r) {
+        assembly ("memory-safe") {
+            r := or(gt(and(a, 0x7FFFFFFFFFFFFFFF), INFINITY), gt(and(b, 0x7FFFFFFFFFFFFFFF), INFINITY))
+        }
     }
 
     /// @dev An integer that grows with the number and is 0 for both zeros. Not for NaN.
@@ -221,6 +222,14 @@ library Float64 {
         assembly ("memory-safe") {
             let negative := sar(255, shl(192, a))
             v := sub(xor(and(a, 0x7FFFFFFFFFFFFFFF), negative), negative)
+        }
+    }
+
+    /// @dev An integer that grows with the number, -1 for -0 and 0 for +0. Not for NaN.
+    function _place(uint256 a) private pure returns (int256 k) {
+        assembly ("memory-safe") {
+            k := signextend(7, a)
+            k := xor(k, shr(193, sar(255, k)))
         }
     }
 }
