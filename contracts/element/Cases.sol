@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Modes} from "../commit/Modes.sol";
+import {Case, IRule, Shape} from "./IRule.sol";
+import {Shapes} from "./Shapes.sol";
+
+/// @title Cases
+/// @notice What is checked of every case, whatever its operator, and of every step.
+library Cases {
+    // Dtypes: docs/protocol.md, section 2.
+    uint8 internal constant F32 = 1;
+    uint8 internal constant I64 = 2;
+    uint8 internal constant BOOL = 3;
+
+    /// @notice The operator has another number of inputs, or of outputs.
+    error WrongCounts(uint256 inputs, uint256 outputs);
+    /// @notice The output does not exist, or has no such element.
+    error NoSuchElement(uint8 output, uint64 element);
+
+    /// @notice The mode is repops-f32 and the operator is one of the family's.
+    /// @param operators Bit `op` stands for operator `op`.
+    function mine(Case calldata which, uint256 operators) internal pure {
+        if (which.mode != Modes.REPOPS_F32 || (operators >> which.op) & 1 == 0) notMine(which);
+    }
+
+    /// @notice As many tensors as said, each within the limits of docs/opset.md, section 1, and the element exists.
+    /// INVARIANT: what exists in the case has a row-major position below 2^40.
+    function check(Case calldata which, uint256 inputs, uint256 outputs) internal pure {
+        if (which.inputs.length != inputs || which.outputs.length != outputs) {
+            revert WrongCounts(which.inputs.length, which.outputs.length);
+        }
+        for (uint256 i = 0; i < inputs; ++i) {
+            Shapes.count(which.inputs[i].dims);
+        }
+        for (uint256 i = 0; i < outputs; ++i) {
+            uint256 count = Shapes.count(which.outputs[i].dims);
+            if (i == which.output && which.element >= count) {
+                revert NoSuchElement(which.output, which.element);
+            }
+        }
+        if (which.output >= outputs) revert NoSuchElement(which.output, which.element);
+    }
+
+    /// @notice Input `i` has this dtype.
+    function input(Case calldata which, uint256 i, uint8 dtype) internal pure {
+        if (which.inputs[i].dtype != dtype) notMine(which);
+    }
+
+    /// @notice Output `i` has this dtype, which is one.
+    function output(Case calldata which, uint256 i, uint8 dtype) internal pure {
+        if (which.outputs[i].dtype != dtype || dtype < F32 || dtype > BOOL) notMine(which);
+    }
+
+    /// @notice Step `t` is one of the chain's, and the state before it has its size.
+    function step(uint64 t, uint256 steps, uint256 given, uint256 wanted) internal pure {
+        // SAFETY: chains have at most 2^62 steps, of which those of max-pooling over the largest window.
+        if (t >= steps) revert IRule.NoSuchStep(t, uint64(steps));
+        state(given, wanted);
+    }
+
+    /// @notice A state has its size.
+    function state(uint256 given, uint256 wanted) internal pure {
+        if (given != wanted) revert IRule.BadState(given, wanted);
+    }
+
+    function notMine(Case calldata which) internal pure {
+        revert IRule.NotMine(which.op, which.mode);
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Convert} from "../float/Convert.sol";
+import {Float32} from "../float/Float32.sol";
+import {Attributes} from "./Attributes.sol";
+import {Broadcast} from "./Broadcast.sol";
+import {Cases} from "./Cases.sol";
+import {Case, Opened} from "./IRule.sol";
+import {Point} from "./Point.sol";
+
+/// @title Elementwise
+/// @notice Arithmetic, comparisons, logic, `where` and `cast` (docs/opset.md, section 4).
+contract Elementwise is Point {
+    // Operators.
+    uint256 private constant ADD = 1;
+    uint256 private constant SUB = 2;
+    uint256 private constant MUL = 3;
+    uint256 private constant DIV = 4;
+    uint256 private constant NEG = 5;
+    uint256 private constant MAXIMUM = 6;
+    uint256 private constant MINIMUM = 7;
+    uint256 private constant SQRT = 8;
+    uint256 private constant RSQRT = 11;
+    uint256 private constant EQ = 20;
+    uint256 private constant NE = 21;
+    uint256 private constant LT = 22;
+    uint256 private constant LE = 23;
+    uint256 private constant GT = 24;
+    uint256 private constant GE = 25;
+    uint256 private constant LOGICAL_AND = 26;
+    uint256 private constant LOGICAL_OR = 27;
+    uint256 private constant LOGICAL_NOT = 28;
+    uint256 private constant WHERE = 29;
+    uint256 private constant CAST = 30;
+
+    // Sets of operators: bit `op` stands for operator `op`.
+    uint256 private constant COMPARISONS =
+        (1 << EQ) | (1 << NE) | (1 << LT) | (1 << LE) | (1 << GT) | (1 << GE);
+    uint256 private constant LOGIC = (1 << LOGICAL_AND) | (1 << LOGICAL_OR) | (1 << LOGICAL_NOT);
+    /// @dev Of f32 and of i64.
+    uint256 private constant NUMBERS =
+        (1 << ADD) | (1 << SUB) | (1 << MUL) | (1 << NEG) | COMPARISONS | (1 << CAST);
+    uint256 private constant FLOATS =
+        (1 << DIV) | (1 << MAXIMUM) | (1 << MINIMUM) | (1 << SQRT) | (1 << RSQRT);
+    uint256 private constant ALL = NUMBERS | FLOATS | LOGIC | (1 << WHERE);
+    uint256 private constant UNARY =
+        (1 << NEG) | (1 << SQRT) | (1 << RSQRT) | (1 << LOGICAL_NOT) | (1 << CAST);
+
+    uint256 private constant ONE = 0x3F800000;
+
+    // ------------------------------------------------------------------ cases
+
+    function _check(Case calldata which) internal pure override {
+        uint256 op = which.op;
+        Cases.mine(which, ALL);
+        Broadcast.check(which, _among(op, UNARY) ? 1 : op == WHERE ? 3 : 2);
+        uint8 dtype = which.inputs[0].dtype;
+        if (op == WHERE) {
+            if (dtype != Cases.BOOL) Cases.notMine(which);
+            dtype = which.inputs[1].dtype;
+            Cases.input(which, 2, dtype);
+        } else {
+            if (
+                op != CAST
+                    && !_among(
+                        op, dtype == Cases.F32 ? NUMBERS | FLOATS : dtype == Cases.I64 ? NUMBERS : LOGIC
+                    )
+            ) {
+                Cases.notMine(which);
+            }
+            Cases.input(which, which.inputs.length - 1, dtype);
+        }
+        uint256 read = 0;
+        if (op == CAST) {
+            if (dtype == 0 || dtype > Cases.BOOL) Cases.notMine(which);
+            (dtype, read) = Attributes.code(which.attributes, 0);
+            Attributes.fit(dtype != 0 && dtype <= Cases.BOOL, read);
+        }
+        Cases.output(which, 0, _among(op, COMPARISONS) ? Cases.BOOL : dtype);
+        Attributes.end(which.attributes, read);
+    }
+
+    function _among(uint256 op, uint256 set) private pure returns (bool) {
+        return (set >> op) & 1 != 0;
+    }
+
+    // ------------------------------------------------------------------ values
+
+    function _value(Case calldata which, Opened[] calldata opened)
+        internal
+        pure
+        override
+        returns (uint256 bits, uint256 taken)
+    {
+        _check(which);
+        uint256 op = which.op;
+        taken = which.inputs.length;
+        uint256 a = Broadcast.read(which, opened, 0);
+        uint256 b = taken > 1 ? Broadcast.read(which, opened, 1) : 0;
+        uint8 dtype = which.inputs[0].dtype;
+        if (op == WHERE) {
+            uint256 c = Broadcast.read(which, opened, 2);
+            bits = a != 0 ? b : c;
+        } else if (op == CAST) {
+            bits = _cast(a, dtype, which.outputs[0].dtype);
+        } else if (dtype == Cases.F32) {
+            bits = _ofFloats(op, a, b);
+        } else if (dtype == Cases.I64) {
+            bits = _ofIntegers(op, a, b);
+        } else {
+            bits = op == LOGICAL_AND ? a & b : op == LOGICAL_OR ? a | b : a ^ 1;
+        }
+    }
+
+    function _ofFloats(uint256 op, uint256 a, uint256 b) private pure returns (uint256) {
+        if (op == ADD) return Float32.add(a, b);
+        if (op == SUB) return Float32.sub(a, b);
+        if (op == MUL) return Float32.mul(a, b);
+        if (op == DIV) return Float32.div(a, b);
+        if (op == NEG) return Float32.neg(a);
+        if (op == MAXIMUM) return Float32.maximum(a, b);
+        if (op == MINIMUM) return Float32.minimum(a, b);
+        if (op == SQRT) return Float32.sqrt(a);
+        if (op == RSQRT) return Float32.div(ONE, Float32.sqrt(a));
+        if (op == EQ) return _bit(Float32.eq(a, b));
+        if (op == NE) return _bit(!Float32.eq(a, b));
+        if (op == LT) return _bit(Float32.lt(a, b));
+        if (op == LE) return _bit(Float32.le(a, b));
+        if (op == GT) return _bit(Float32.lt(b, a));
+        return _bit(Float32.le(b, a));
+    }
+
+    /// @dev Modulo 2^64.
+    function _ofIntegers(uint256 op, uint256 a, uint256 b) private pure returns (uint256) {
+        unchecked {
+            if (op == ADD) return uint64(a + b);
+            if (op == SUB) return uint64(a - b);
+            if (op == MUL) return uint64(a * b);
+            if (op == NEG) return uint64(0 - a);
+            if (op == EQ) return _bit(a == b);
+            if (op == NE) return _bit(a != b);
+            int64 x = int64(uint64(a));
+            int64 y = int64(uint64(b));
+            if (op == LT) return _bit(x < y);
+            if (op == LE) return _bit(x <= y);
+            if (op == GT) return _bit(x > y);
+            return _bit(x >= y);
+        }
+    }
+
+    function _cast(uint256 a, uint8 from, uint8 to) private pure returns (uint256) {
+        if (from == to) return a;
+        // NOTE: of a binary32, -0 is the only zero with a bit set.
+        if (to == Cases.BOOL) return _bit(a != 0 && !(from == Cases.F32 && a == Float32.SIGN));
+        if (from == Cases.BOOL) return to == Cases.F32 ? a * ONE : a;
+        return to == Cases.F32 ? Convert.i64ToF32(a) : Convert.f32ToI64(a);
+    }
+
+    function _bit(bool holds) private pure returns (uint256) {
+        return holds ? 1 : 0;
+    }
+}

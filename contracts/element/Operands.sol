@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Float32} from "../float/Float32.sol";
+import {Cases} from "./Cases.sol";
+import {Case, IRule, Opened} from "./IRule.sol";
+
+/// @title Operands
+/// @notice Operand elements that somebody opened, given to a rule in the order in which it reads them.
+library Operands {
+    /// @notice These bits are no value of the input's dtype: a binary32 is below 2^32, a bool is 0 or 1.
+    error NotOfDtype(uint8 input, uint64 element, uint64 bits);
+
+    /// @notice The bits of element `element` of input `input`, which must have been opened as number `place`. A NaN is the
+    /// one that is committed.
+    function read(
+        Case calldata which,
+        Opened[] calldata opened,
+        uint256 place,
+        uint256 input,
+        uint256 element
+    ) internal pure returns (uint256 bits) {
+        // SAFETY: a case has at most 255 inputs, and positions are below 2^40.
+        if (place >= opened.length) revert IRule.NotOpened(uint8(input), uint64(element));
+        Opened calldata given = opened[place];
+        if (given.input != input || given.element != element) {
+            revert IRule.NotOpened(uint8(input), uint64(element));
+        }
+        bits = given.bits;
+        uint8 dtype = which.inputs[input].dtype;
+        if (dtype == Cases.I64) return bits;
+        if (bits >> (dtype == Cases.F32 ? 32 : 1) != 0) {
+            revert NotOfDtype(given.input, given.element, given.bits);
+        }
+        if (dtype == Cases.F32 && Float32.isNan(bits)) return Float32.NAN;
+    }
+
+    /// @notice No more than these have been opened.
+    function end(Opened[] calldata opened, uint256 taken) internal pure {
+        if (opened.length != taken) revert IRule.NotTaken(opened.length, taken);
+    }
+}

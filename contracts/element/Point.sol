@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Cases} from "./Cases.sol";
+import {Case, Entry, IRule, Opened} from "./IRule.sol";
+import {Operands} from "./Operands.sol";
+
+/// @title Point
+/// @notice A rule of operators whose elements take one step. The state is the element, 8 bytes; before the step it is 0.
+abstract contract Point is IRule {
+    uint16 private constant STATE_BYTES = 8;
+
+    /// @inheritdoc IRule
+    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+        _check(which);
+        return (1, STATE_BYTES);
+    }
+
+    /// @inheritdoc IRule
+    function begin(Case calldata which) external pure returns (bytes memory state) {
+        _check(which);
+        return new bytes(STATE_BYTES);
+    }
+
+    /// @inheritdoc IRule
+    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
+        external
+        pure
+        returns (bytes memory next)
+    {
+        (uint256 bits, uint256 taken) = _value(which, opened);
+        Cases.step(t, 1, state.length, STATE_BYTES);
+        Operands.end(opened, taken);
+        // SAFETY: values are below 2^64.
+        return abi.encodePacked(uint64(bits));
+    }
+
+    /// @inheritdoc IRule
+    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    function finish(Case calldata which, bytes calldata state, Entry calldata)
+        external
+        pure
+        returns (uint64 bits)
+    {
+        _check(which);
+        Cases.state(state.length, STATE_BYTES);
+        return uint64(bytes8(state));
+    }
+
+    /// @dev Refuses every case that is not one of this rule's operators.
+    function _check(Case calldata which) internal pure virtual;
+
+    /// @dev The element, and how many operands were read for it. Refuses what `_check` refuses.
+    function _value(Case calldata which, Opened[] calldata opened)
+        internal
+        pure
+        virtual
+        returns (uint256 bits, uint256 taken);
+}
