@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Case, Entry, IRule, Opened} from "contracts/element/IRule.sol";
+
+/// @notice Many steps of a chain in one call, compared with what they should give.
+contract RuleBatch {
+    uint256 private constant OPENED_BYTES = 17;
+
+    /// @notice Steps `from`, `from + 1` ..., one fewer than there are states: step `from + i` makes state i + 1 of state i.
+    /// @param states One after the other.
+    /// @param operands Of each step: count u8 ‖ ( input u8 ‖ element u64be ‖ bits u64be ) each.
+    /// @return wrong Which step gives another state, or how many steps there are.
+    /// @return got What it gives.
+    function steps(
+        IRule rule,
+        Case calldata which,
+        uint64 from,
+        bytes calldata states,
+        bytes calldata operands
+    ) external pure returns (uint256 wrong, bytes memory got) {
+        (, uint256 size) = rule.length(which);
+        uint256 count = states.length / size - 1;
+        for (; wrong < count; ++wrong) {
+            bytes calldata state = states[wrong * size:(wrong + 1) * size];
+            uint256 length = 1 + OPENED_BYTES * uint8(operands[0]);
+            got = rule.step(which, from + uint64(wrong), state, _opened(operands[1:length]));
+            operands = operands[length:];
+            if (keccak256(got) != keccak256(states[(wrong + 1) * size:(wrong + 2) * size])) break;
+        }
+        require(wrong < count || operands.length == 0, "operands of no step");
+    }
+
+    /// @notice Length and state size, the first state, and what the last one is finished to.
+    function ends(IRule rule, Case calldata which, bytes calldata last)
+        external
+        pure
+        returns (uint64 length, uint16 stateBytes, bytes memory first, uint64 bits)
+    {
+        (length, stateBytes) = rule.length(which);
+        first = rule.begin(which);
+        bits = rule.finish(which, last, Entry({kind: 1, written: 0}));
+    }
+
+    function _opened(bytes calldata packed) private pure returns (Opened[] memory opened) {
+        opened = new Opened[](packed.length / OPENED_BYTES);
+        for (uint256 i = 0; i < opened.length; ++i) {
+            bytes calldata one = packed[i * OPENED_BYTES:(i + 1) * OPENED_BYTES];
+            opened[i] = Opened(uint8(one[0]), uint64(bytes8(one[1:9])), uint64(bytes8(one[9:17])));
+        }
+    }
+}

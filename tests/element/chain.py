@@ -1,0 +1,256 @@
+"""The rules of contracts/element on a local chain, called over JSON-RPC with many cases at once.
+
+The rules are what `make setup` builds; RuleBatch, which takes whole chains, is compiled here.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import struct
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+from eth_abi import abi
+from eth_utils.crypto import keccak
+from repops.opset import lookup
+
+from referee_py.element import Case
+from referee_py.program.attributes import encode_attributes
+from trainer_node.chain.contracts import load_artifact
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
+FAMILIES = (
+    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
+    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
+)
+"""In the order of Opset1."""
+REPOPS_F32 = 1
+MAX_BATCH_BYTES = 1 << 20
+
+CASE = "(uint16,uint8,uint8,uint64,(uint8,uint64[])[],(uint8,uint64[])[],bytes)"
+OPENED = "(uint8,uint64,uint64)[]"
+ENTRY = "(uint8,uint32)"
+NO_ENTRY = (1, 0)
+
+Tensor = tuple[int, Sequence[int]]
+Opened = tuple[int, int, int]
+"""Input, element, bits."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A case as a contract is given it: nothing about it need be sound."""
+
+    op: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: bytes = b""
+    output: int = 0
+    element: int = 0
+    mode: int = REPOPS_F32
+
+    @classmethod
+    def of(cls, case: Case) -> Given:
+        op = lookup(case.name)
+        inputs, outputs = (
+            tuple((int(t.dtype), t.shape) for t in types) for types in (case.inputs, case.outputs)
+        )
+        return cls(op.id, inputs, outputs, encode_attributes(op, case.attrs), case.output, case.element)
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        return (
+            *(self.op, self.mode, self.output, self.element),
+            *(self.inputs, self.outputs, self.attributes),
+        )
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The error that a call was reverted with, and its values. An empty name: the call's bytes are no arguments."""
+
+    name: str
+    values: tuple[Any, ...] = ()
+
+
+class Revert(Exception):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(f"{refusal.name}{refusal.values}")
+        self.refusal = refusal
+
+
+class Rules:
+    """Every family at an address of its own, Opset1 over them, and RuleBatch."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.Client(base_url=url, timeout=280)
+        self.addresses = {name: f"0x{0xE1E0 + i:040x}" for i, name in enumerate((*FAMILIES, "RuleBatch"))}
+        for name, address in self.addresses.items():
+            code = batch_code() if name == "RuleBatch" else load_artifact(name).runtime
+            self._rpc("anvil_setCode", [address, "0x" + code.hex()])
+        self.opset = self.deploy([self.addresses[name] for name in FAMILIES])
+        self.of_operator: dict[int, str] = {}
+
+    def deploy(self, exact: Sequence[str], rounded: Sequence[str] = ("0x" + "00" * 20,) * 10) -> str:
+        """The address of an Opset1 over these rules."""
+        (sender, *_) = self._rpc("eth_accounts", [])
+        code = load_artifact("Opset1").bytecode + abi.encode(["address[10]"] * 2, [exact, rounded])
+        sent = self._rpc(
+            "eth_sendTransaction", [{"from": sender, "data": "0x" + code.hex(), "gas": hex(10**7)}]
+        )
+        # NOTE: a block is mined at once, but the answer with the transaction's hash does not wait for it.
+        while (receipt := self._rpc("eth_getTransactionReceipt", [sent])) is None:
+            time.sleep(0.01)
+        assert receipt["status"] == "0x1"
+        return str(receipt["contractAddress"])
+
+    def rule(self, op: int, mode: int = REPOPS_F32, opset: str | None = None) -> str:
+        """The address of the rule that the opset names."""
+        data = encode_call("rule", ["uint16", "uint8"], [op, mode])
+        (found,) = self.calls([(opset or self.opset, data)])
+        return str(decode(["address"], found)[0])
+
+    # ------------------------------------------------------------------------------------- one call of a rule
+
+    def length(self, given: Given) -> tuple[int, int]:
+        return self._of_rule("length", [CASE], [given.words], ["uint64", "uint16"], given.op)
+
+    def begin(self, given: Given) -> bytes:
+        return bytes(self._of_rule("begin", [CASE], [given.words], ["bytes"], given.op)[0])
+
+    def step(self, given: Given, t: int, state: bytes, opened: Sequence[Opened]) -> bytes:
+        arguments = [given.words, t, state, opened]
+        types = [CASE, "uint64", "bytes", OPENED]
+        return bytes(self._of_rule("step", types, arguments, ["bytes"], given.op)[0])
+
+    def finish(self, given: Given, state: bytes) -> int:
+        arguments = [given.words, state, NO_ENTRY]
+        return int(self._of_rule("finish", [CASE, "bytes", ENTRY], arguments, ["uint64"], given.op)[0])
+
+    def _of_rule(
+        self, function: str, types: list[str], values: list[Any], returns: list[str], op: int
+    ) -> tuple[Any, ...]:
+        if op not in self.of_operator:
+            self.of_operator[op] = self.rule(op)
+        (found,) = self.calls([(self.of_operator[op], encode_call(function, types, values))])
+        return decode(returns, found)
+
+    # ---------------------------------------------------------------------------------------- many calls
+
+    def steps_call(
+        self, given: Given, start: int, states: Sequence[bytes], opened: Sequence[Sequence[Opened]]
+    ) -> tuple[str, bytes]:
+        """RuleBatch.steps; `opened` are the operands of each of the steps from `start` on."""
+        packed = b"".join(
+            bytes([len(one)]) + b"".join(struct.pack(">BQQ", *element) for element in one) for one in opened
+        )
+        types = ["address", CASE, "uint64", "bytes", "bytes"]
+        values = [self._rule_of(given.op), given.words, start, b"".join(states), packed]
+        return self.addresses["RuleBatch"], encode_call("steps", types, values)
+
+    def ends_call(self, given: Given, last: bytes) -> tuple[str, bytes]:
+        """RuleBatch.ends."""
+        values = [self._rule_of(given.op), given.words, last]
+        return self.addresses["RuleBatch"], encode_call("ends", ["address", CASE, "bytes"], values)
+
+    def _rule_of(self, op: int) -> str:
+        if op not in self.of_operator:
+            self.of_operator[op] = self.rule(op)
+        return self.of_operator[op]
+
+    def calls(self, calls: Sequence[tuple[str, bytes]]) -> list[bytes | Refusal]:
+        """What each call gives. Several calls are one request."""
+        answers: list[bytes | Refusal] = []
+        for few in _batches(calls):
+            bodies = [
+                {
+                    "jsonrpc": "2.0",
+                    "id": i,
+                    "method": "eth_call",
+                    "params": [{"to": to, "data": "0x" + data.hex(), "gas": hex(1 << 50)}, "latest"],
+                }
+                for i, (to, data) in enumerate(few)
+            ]
+            found = sorted(self._http.post("/", json=bodies).json(), key=lambda answer: int(answer["id"]))
+            assert len(found) == len(few)
+            answers += [_answer(one) for one in found]
+        return answers
+
+    def _rpc(self, method: str, parameters: list[Any]) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        answer = self._http.post("/", json=body).json()
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+
+def decode(types: list[str], found: bytes | Refusal) -> tuple[Any, ...]:
+    """What a call returned. Raises Revert for a refusal."""
+    if isinstance(found, Refusal):
+        raise Revert(found)
+    return tuple(abi.decode(types, found))
+
+
+def encode_call(function: str, types: list[str], values: list[Any]) -> bytes:
+    return keccak(text=f"{function}({','.join(types)})")[:4] + abi.encode(types, values)
+
+
+def _batches(calls: Sequence[tuple[str, bytes]]) -> Iterable[list[tuple[str, bytes]]]:
+    few, size = list[tuple[str, bytes]](), 0
+    for call in calls:
+        few.append(call)
+        size += len(call[1])
+        if size > MAX_BATCH_BYTES:
+            yield few
+            few, size = [], 0
+    if few:
+        yield few
+
+
+def _answer(body: dict[str, Any]) -> bytes | Refusal:
+    if "error" not in body:
+        return bytes.fromhex(body["result"][2:])
+    data = body["error"].get("data")
+    assert isinstance(data, str), body["error"]
+    raw = bytes.fromhex(data[2:])
+    if not raw:
+        return Refusal("")
+    name, types = errors()[raw[:4]]
+    return Refusal(name, tuple(abi.decode(types, raw[4:])))
+
+
+@cache
+def errors() -> dict[bytes, tuple[str, list[str]]]:
+    """The errors of all rules by their selectors, and the compiler's own."""
+    found = {keccak(text="Panic(uint256)")[:4]: ("Panic", ["uint256"])}
+    found[keccak(text="Error(string)")[:4]] = ("Error", ["string"])
+    for name in (*FAMILIES, "Opset1"):
+        for item in load_artifact(name).abi:
+            if item["type"] == "error":
+                types = [one["type"] for one in item["inputs"]]
+                found[keccak(text=f"{item['name']}({','.join(types)})")[:4]] = (item["name"], types)
+    return found
+
+
+@cache
+def batch_code() -> bytes:
+    """RuleBatch, compiled by scripts/solc with the settings of foundry.toml."""
+    source = "tests/contracts/element/RuleBatch.sol"
+    settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
+    request = {
+        "language": "Solidity",
+        "sources": {source: {"content": (ROOT / source).read_text()}},
+        "settings": settings | {"outputSelection": {source: {"RuleBatch": ["evm.deployedBytecode.object"]}}},
+    }
+    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
+    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
+    output = json.loads(done.stdout[done.stdout.index("{") :])
+    assert "contracts" in output, output["errors"]
+    return bytes.fromhex(output["contracts"][source]["RuleBatch"]["evm"]["deployedBytecode"]["object"])
