@@ -71,12 +71,16 @@ test: setup lint forge-test ## Lint, contract tests and the quick Python tests
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 .PHONY: test-all
-test-all: setup lint forge-test ## As test, with the slow Python tests
+test-all: setup lint forge-test forge-test-portable ## As test, with the slow Python tests, and arithmetic for older chains
 	$(PYTEST) $(ARGS)
 
 .PHONY: forge-test
 forge-test: setup
 	$(if $(SOLIDITY_FILES),$(BIN)/forge test)
+
+.PHONY: forge-test-portable
+forge-test-portable: setup
+	FOUNDRY_PROFILE=portable $(BIN)/forge test
 
 .PHONY: lint
 lint: setup ## Check formats, types and common mistakes in every language

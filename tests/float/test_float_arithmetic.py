@@ -121,6 +121,19 @@ def test_a_million_results_expect_the_processors(chain: Chain, form: Format, nam
     assert count >= FULL
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_root_of_two_binades_expect_the_processors(chain: Chain) -> None:
+    """All significands, with an even and with an odd exponent: other normal numbers have the same roots, scaled."""
+    checked = 0
+    for start in range(127 << 23, 129 << 23, 1 << 18):
+        operands = [np.arange(start, start + (1 << 18), dtype=np.uint64)]
+        have = chain.values("sqrt32", operands, 32, 32)
+        assert_same("sqrt", operands, have, expected("sqrt", F32, operands))
+        checked += len(have)
+    assert checked == 1 << 24
+
+
 def conversions(count: int, seed: str) -> Iterator[tuple[str, int, int, Bits, Bits]]:
     """(name, bits of operands and of results, operands, results of the processor)."""
     random = np.random.default_rng(list(seed.encode()))
