@@ -1,20 +1,11 @@
-"""KulischBatch on a local chain: many sums and decisions of the contracts at once, as Python numbers.
-
-The contract is compiled by scripts/solc with the settings of foundry.toml, as what is deployed.
-"""
+"""KulischBatch on a local chain: many sums and decisions of the contracts at once, as Python numbers."""
 
 from __future__ import annotations
 
-import json
-import runpy
 import struct
-import subprocess
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import numpy.typing as npt
 from eth_abi import decode, encode
@@ -22,10 +13,8 @@ from eth_utils.crypto import keccak
 
 from referee_py.rounding.grid import Ball
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-SOURCE = "tests/contracts/float/KulischBatch.sol"
-ADDRESS = "0x" + "e4" * 20
-ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
+from .chain import ADDRESS, Contract
+
 UNDECIDED = 0xFFFFFFFF
 BATCH = 1000  # cases a call
 
@@ -36,28 +25,11 @@ U32 = npt.NDArray[np.uint32]
 Sum = int | float  # in units of 2^-298; or infinite, or NaN
 
 
-@cache
-def runtime_code() -> str:
-    """The deployed bytecode of KulischBatch."""
-    settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
-    request = {
-        "language": "Solidity",
-        "sources": {SOURCE: {"content": (ROOT / SOURCE).read_text()}},
-        "settings": settings | {"outputSelection": {SOURCE: {"*": ["evm.deployedBytecode.object"]}}},
-    }
-    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
-    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
-    output = json.loads(done.stdout[done.stdout.index("{") :])
-    assert "contracts" in output, output["errors"]
-    return "0x" + str(output["contracts"][SOURCE]["KulischBatch"]["evm"]["deployedBytecode"]["object"])
-
-
-class Batch:
+class Batch(Contract):
     """The contract, through eth_call."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=120)
-        self._rpc("anvil_setCode", [ADDRESS, runtime_code()])
+        super().__init__(url, "KulischBatch")
 
     def sums(self, terms: bytes, piece: int = 1 << 20) -> tuple[Sum, Sum]:
         """Sum and magnitude of terms, added in pieces of so many bytes."""
@@ -129,12 +101,6 @@ class Batch:
             "eth_call", [{"to": ADDRESS, "data": "0x" + data.hex(), "gas": hex(1 << 50)}, "latest"]
         )
         return decode(outputs, bytes.fromhex(answer[2:]))
-
-    def _rpc(self, method: str, parameters: list[Any]) -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        answer = self._http.post("/", json=body).json()
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
 
 
 def write_sum(total: Sum) -> bytes:

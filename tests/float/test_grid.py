@@ -22,7 +22,8 @@ from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import DOWN, NOT_LOGGED, UP, rnd
 from tests.conftest import Anvil
 
-from .exact import ANVIL_OPTIONS, UNDECIDED, Batch, Sum, ball, bits_of, value_of
+from .chain import ANVIL_OPTIONS
+from .exact import UNDECIDED, Batch, Sum, ball, bits_of, value_of
 
 UNIT = 298
 INFINITE, SIGN = 0x7F800000, 1 << 31

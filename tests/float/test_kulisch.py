@@ -11,7 +11,8 @@ import pytest
 from referee_py.rounding.exact import added_exactly
 from tests.conftest import Anvil
 
-from .exact import ANVIL_OPTIONS, U32, Batch, Sum, write_terms
+from .chain import ANVIL_OPTIONS
+from .exact import U32, Batch, Sum, write_terms
 
 UNIT = 298
 ONE = np.uint32(0x3F800000)
