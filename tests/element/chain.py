@@ -10,13 +10,14 @@ import runpy
 import struct
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from eth_abi import abi
 from eth_utils.crypto import keccak
 from repops.opset import lookup
@@ -33,7 +34,7 @@ FAMILIES = (
 )
 """In the order of Opset1."""
 REPOPS_F32 = 1
-MAX_BATCH_BYTES = 1 << 20
+MAX_BATCH_BYTES, MAX_BATCH_CALLS = 1 << 20, 250
 
 CASE = "(uint16,uint8,uint8,uint64,(uint8,uint64[])[],(uint8,uint64[])[],bytes)"
 OPENED = "(uint8,uint64,uint64)[]"
@@ -85,6 +86,13 @@ class Revert(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(f"{refusal.name}{refusal.values}")
         self.refusal = refusal
+
+
+def refused(call: Callable[[], object], name: str, *values: Any) -> None:
+    """The call is reverted with this error. The test fails if it is not."""
+    with pytest.raises(Revert) as caught:
+        call()
+    assert caught.value.refusal == Refusal(name, values)
 
 
 class Rules:
@@ -207,7 +215,7 @@ def _batches(calls: Sequence[tuple[str, bytes]]) -> Iterable[list[tuple[str, byt
     for call in calls:
         few.append(call)
         size += len(call[1])
-        if size > MAX_BATCH_BYTES:
+        if size > MAX_BATCH_BYTES or len(few) == MAX_BATCH_CALLS:
             yield few
             few, size = [], 0
     if few:
