@@ -53,11 +53,15 @@ class Batch(Contract):
 
     def decide(self, cases: Sequence[tuple[Sum, int, tuple[int, int], int, int, int]]) -> U32:
         """Cases are (sum, magnitude, (numerator, denominator), kind, bits of the value, b)."""
+        return self.decide_and_cost(cases)[:, 0]
+
+    def decide_and_cost(self, cases: Sequence[tuple[Sum, int, tuple[int, int], int, int, int]]) -> U32:
+        """The gas of each too: [cases, 2]."""
         packed = [
             write_sum(s) + write_sum(m) + struct.pack(">QQBB10xI32x", *fraction, kind, b, value)
             for s, m, fraction, kind, value, b in cases
         ]
-        return self._batches("decide(bytes)", packed)
+        return self._batches("decide(bytes)", packed).reshape(-1, 2)
 
     def decide_bracket(self, cases: Sequence[tuple[int, int, int, int, int, int]]) -> U32:
         """Cases are (lo, hi, exponent, kind, bits of the value, b). UNDECIDED where the bracket does not decide."""

@@ -28,6 +28,7 @@ from .exact import UNDECIDED, Batch, Sum, ball, bits_of, value_of
 UNIT = 298
 INFINITE, SIGN = 0x7F800000, 1 << 31
 TERMS = (0, 1, 2, 3, 4, 5, 17, 64, 257, 768, 4096, 50257, 1 << 20, MAX_TERMS - 1, MAX_TERMS)
+WORST_GAS = 7000  # of a decision (docs/float-exact.md)
 Case = tuple[Sum, int, tuple[int, int], int, int, int]
 
 
@@ -130,8 +131,9 @@ def decided(case: Case) -> int:
 def check_decisions(batch: Batch, seed: int, count: int) -> Counter[str]:
     r, seen = Random(seed), Counter[str]()
     cases = [a_case(r) for _ in range(count)]
-    for case, have in zip(cases, batch.decide(cases).tolist(), strict=True):
+    for case, (have, gas) in zip(cases, batch.decide_and_cost(cases).tolist(), strict=True):
         total, _, _, kind, _, b = case
+        assert gas <= WORST_GAS, case
         want = decided(case)
         assert have == want, f"{case}: {have:#x} for {want:#x}"
         assert isinstance(total, int)

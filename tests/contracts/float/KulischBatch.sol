@@ -49,26 +49,35 @@ contract KulischBatch {
     }
 
     /// @notice Of cases of 256 bytes: sum, magnitude, then one word (numerator u64, denominator u64, kind u8, b u8, value
-    /// u32), then a word that is not used. The bits of each element, four bytes.
-    function decide(bytes calldata data) external pure returns (bytes memory out) {
-        out = new bytes(data.length / 64);
+    /// u32), then a word that is not used. The bits of each element and what it cost, four bytes each.
+    function decide(bytes calldata data) external view returns (bytes memory out) {
+        out = new bytes(data.length / 32);
+        uint256 free;
+        assembly ("memory-safe") {
+            // Memory is given back after each case, and paid for here.
+            free := mload(0x40)
+            mstore(add(free, 0x10000), 0)
+        }
         for (uint256 i = 0; i < data.length; i += 256) {
-            out = _decided(data[i:i + 256], out, i / 64);
+            (uint256 bits, uint256 gas) = _decided(data[i:i + 256]);
+            _store(out, i / 32, bits);
+            _store(out, i / 32 + 4, gas);
+            assembly ("memory-safe") {
+                mstore(0x40, free)
+            }
         }
     }
 
-    function _decided(bytes calldata data, bytes memory out, uint256 offset)
-        private
-        pure
-        returns (bytes memory)
-    {
+    function _decided(bytes calldata data) private view returns (uint256 bits, uint256 gas) {
         uint256 word = uint256(bytes32(data[192:]));
         Ball memory ball = Ball(
             Kulisch.decode(data[:96]), Kulisch.decode(data[96:192]), uint64(word >> 192), uint64(word >> 128)
         );
         Entry memory entry = Entry(uint8(word >> 120), uint32(word));
-        _store(out, offset, Grid.decide(ball, entry, uint8(word >> 112)));
-        return out;
+        uint256 b = uint8(word >> 112);
+        gas = gasleft();
+        bits = Grid.decide(ball, entry, b);
+        gas -= gasleft();
     }
 
     /// @notice Of cases of 128 bytes: lo, hi, exponent, then one word (kind u8, b u8, value u32). A case that is undecided
