@@ -57,7 +57,10 @@ class Operands:
             self.at_the_bottom,
             self.at_the_top,
             self.far_apart,
+            self.at_the_limits,
         ]
+        if self.operands == 3:
+            kinds.append(self.remainders)
         parts = [kind(-(-count // len(kinds))) for kind in kinds] + [special_tuples(self.form, self.operands)]
         return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
 
@@ -106,6 +109,39 @@ class Operands:
     def far_apart(self, count: int) -> Rows:
         """Exponents as far from one another as the ways of adding tell apart, and farther."""
         return [self._with_exponents(self.random.integers(-180, 181, count)) for _ in range(self.operands)]
+
+    def at_the_limits(self, count: int) -> Rows:
+        """Exponents at which the contracts' short ways end (docs/float.md, section 1), one or two beyond and within."""
+        single, bias = self.form.width == 32, self.form.bias
+        low, high, middle, end = (50, 190, 189, 230) if single else (512, 1535, 1135, 200)
+        beside = self.random.integers(-2, 3, (2, count))
+        last = self.random.choice([low, high], count) + beside[0]
+        place = self.random.choice([0, end], count) + beside[1]
+        if self.operands == 3:
+            product = last + middle - place
+            first = product // 2 + self.random.integers(-9, 10, count)
+            exponents = [first, product - first, last]
+        else:
+            # A sum in binary64: 100 places apart.
+            exponents = [last + self.random.choice([-100, 100], count) + beside[1], last][-self.operands :]
+        return [self._with_exponents(e - bias) for e in exponents]
+
+    def remainders(self, count: int) -> Rows:
+        """(1 + j u) (1 +- k u) - (1 + (j +- k) u), u a unit of the last place: j k u^2 is left, the least that can be.
+        Scaled so that this is an ordinary number, or just not."""
+        form, p = self.form, np.uint64(self.form.fraction)
+        j, k = self.random.integers(1, 4, (2, count)).astype(np.uint64)
+        above = self.random.integers(0, 2, count).astype(bool) | (j < k)
+        one = np.uint64(form.bias) << p
+        a, b = one + j, np.where(above, one + k, one - 2 * k)
+        c = np.where(above, one + j + k, one + j - k) | np.uint64(form.sign)
+        scale = self.random.integers(2 * form.fraction - 6, 2 * form.fraction + 7, count) - form.bias
+        first = self.random.integers(-form.bias // 2, 1, count)
+        shifts = (first, scale - first, scale)
+        return [
+            (x.astype(np.int64) + (e << form.fraction)).astype(np.uint64)
+            for x, e in zip((a, b, c), shifts, strict=True)
+        ]
 
     def _near(self, count: int, exponent: int) -> Rows:
         p = self.form.fraction

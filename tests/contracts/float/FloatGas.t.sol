@@ -60,6 +60,16 @@ contract FloatGasTest is Base {
         _mean("binary64 to binary32", _f64ToF32, y, 64);
     }
 
+    /// @dev A second place that calls each function: what is called from one place only is inlined there.
+    function elsewhere() external {
+        uint256 x = gasleft();
+        uint256 single = Float32.fma(Float32.div(x, Float32.sqrt(x)), Float32.mul(x, x), Float32.add(x, x));
+        uint256 double = Float64.fma(Float64.div(x, Float64.sqrt(x)), Float64.mul(x, x), Float64.add(x, x));
+        single ^= Convert.i64ToF32(Convert.f32ToI64(Float32.maximum(x, single)));
+        double ^= Convert.f32ToF64(Convert.f64ToF32(Convert.i64ToF64(double)));
+        _results = Float32.lt(x, single) ? single : double;
+    }
+
     /// @dev The mean over tuples of neighbours.
     function _mean(
         string memory name,
