@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Shape} from "../element/IRule.sol";
+
 /// @notice Where an input of a node comes from.
 struct Operand {
     uint8 kind;
@@ -11,7 +13,8 @@ struct Operand {
 /// @title Structures
 /// @notice Reads the encoding of a node's structure. Nothing is read past its end.
 ///
-///     op u16be ‖ nin u8 ‖ nout u8 ‖ nin × ( kind u8 ‖ index u32be ‖ output u8 ) ‖ outputs ‖ attributes
+///     op u16be ‖ nin u8 ‖ nout u8 ‖ nin × ( kind u8 ‖ index u32be ‖ output u8 )
+///     ‖ nout × ( dtype u8 ‖ rank u8 ‖ dims u64be × rank ) ‖ attributes
 library Structures {
     // Kinds of operands.
     uint8 internal constant NODE = 0;
@@ -52,5 +55,33 @@ library Structures {
             index: uint32(bytes4(encoding[from + 1:from + 5])),
             output: uint8(encoding[from + 5])
         });
+    }
+
+    /// @notice Types of all outputs, and the attributes as they are encoded.
+    function outputs(bytes calldata encoding)
+        internal
+        pure
+        returns (Shape[] memory shapes, bytes calldata attributes)
+    {
+        (, uint8 nin, uint8 nout) = header(encoding);
+        shapes = new Shape[](nout);
+        uint256 at = HEADER_BYTES + OPERAND_BYTES * nin;
+        for (uint256 i = 0; i < nout; ++i) {
+            _need(encoding, at + 2);
+            uint256 rank = uint8(encoding[at + 1]);
+            uint64[] memory dims = new uint64[](rank);
+            shapes[i] = Shape({dtype: uint8(encoding[at]), dims: dims});
+            at += 2;
+            _need(encoding, at + 8 * rank);
+            for (uint256 d = 0; d < rank; ++d) {
+                dims[d] = uint64(bytes8(encoding[at:at + 8]));
+                at += 8;
+            }
+        }
+        attributes = encoding[at:];
+    }
+
+    function _need(bytes calldata encoding, uint256 length) private pure {
+        if (encoding.length < length) revert StructureTruncated(encoding.length, length);
     }
 }

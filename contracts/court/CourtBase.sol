@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Dispute, IBench, ICourt, Stage, Trial} from "../interfaces/ICourt.sol";
+
+/// @title CourtBase
+/// @notice The trials, whose move it is, how a move begins, and how a trial ends.
+///
+///     stage                  owes a move
+///     Outputs, Walk, Leaf    who has not posted; both, if both have
+///     Post                   side 0
+///     Answer                 side 1
+///     Step                   both
+///
+/// INVARIANT: time is conserved. `_begin` is the only writer of clocks, and it only subtracts.
+abstract contract CourtBase is ICourt {
+    // ------------------------------------------------------------------ storage
+
+    uint8 internal constant NOBODY = 0;
+    uint8 internal constant SIDE0 = 1;
+    uint8 internal constant SIDE1 = 2;
+    uint8 internal constant BOTH = 3;
+
+    mapping(uint256 trialId => Trial) internal _trials;
+
+    // ------------------------------------------------------------------ guards
+
+    /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged.
+    function _begin(uint256 trialId, Stage want) internal returns (Trial storage t) {
+        t = _trials[trialId];
+        if (t.stage != want) revert WrongStage(trialId, t.stage, want);
+        uint8 mask = _late(t);
+        if (mask != NOBODY) revert TooLate(trialId, mask);
+        uint64 elapsed = uint64(block.timestamp) - t.tick;
+        if (elapsed == 0) return t;
+        // SAFETY: nobody is late, so no clock falls below zero.
+        uint8 owing = _owing(t);
+        if (owing & SIDE0 != 0) t.clock[0] -= elapsed;
+        if (owing & SIDE1 != 0) t.clock[1] -= elapsed;
+        t.tick = uint64(block.timestamp);
+    }
+
+    /// @dev A side posts its half, once at each position.
+    function _show(Trial storage t, uint256 trialId, uint8 side) internal {
+        if (side > 1) revert NoSuchSide(side);
+        if (t.posted & (1 << side) != 0) revert AlreadyShown(trialId, side);
+        t.posted |= uint8(1 << side);
+    }
+
+    function _checkFile(Trial storage t, Dispute calldata dispute) internal view {
+        bytes32 have = keccak256(abi.encode(dispute));
+        if (have != t.file) revert AnotherFile(have, t.file);
+    }
+
+    // ------------------------------------------------------------------ end
+
+    /// @dev SAFETY: the stage is Done before the call, and the callee can open new trials but not touch this one.
+    function _decide(Trial storage t, uint256 trialId, uint8 losers, bool late) internal {
+        t.stage = Stage.Done;
+        t.losers = losers;
+        emit TrialDecided(trialId, losers);
+        IBench(t.referee).ruled(t.id, losers, late);
+    }
+
+    // ------------------------------------------------------------------ clocks
+
+    /// @dev Bit `s`: side `s` owes a move.
+    function _owing(Trial storage t) internal view returns (uint8) {
+        Stage stage = t.stage;
+        if (stage == Stage.Outputs || stage == Stage.Walk || stage == Stage.Leaf) {
+            return t.posted == BOTH ? BOTH : BOTH ^ t.posted;
+        }
+        if (stage == Stage.Post) return SIDE0;
+        if (stage == Stage.Answer) return SIDE1;
+        return stage == Stage.Step ? BOTH : NOBODY;
+    }
+
+    /// @dev The last second in which a move is in time, and whose it is: one side's, or both's if they are equal.
+    function _due(Trial storage t) internal view returns (uint256 instant, uint8 mask) {
+        mask = _owing(t);
+        if (mask == NOBODY) return (0, NOBODY);
+        (uint64 clock0, uint64 clock1) = (t.clock[0], t.clock[1]);
+        if (mask == BOTH && clock0 != clock1) mask = clock0 < clock1 ? SIDE0 : SIDE1;
+        instant = uint256(t.tick) + (mask == SIDE1 ? clock1 : clock0);
+    }
+
+    /// @dev Bit `s`: side `s` is late now.
+    function _late(Trial storage t) internal view returns (uint8) {
+        (uint256 instant, uint8 mask) = _due(t);
+        return mask != NOBODY && block.timestamp > instant ? mask : NOBODY;
+    }
+}

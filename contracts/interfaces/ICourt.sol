@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Shape} from "../element/IRule.sol";
+import {Record} from "./IReferee.sol";
+
+/// @notice Where a trial stands. The zero state is no trial.
+///
+///     Outputs ──▶ Walk ──▶ Leaf ──▶ Post ──▶ Answer ──▶ Step ──▶ Done       (Done is reached from every stage)
+///                                     ▲────────┘
+enum Stage {
+    None,
+    Outputs,
+    Walk,
+    Leaf,
+    Post,
+    Answer,
+    Step,
+    Done
+}
+
+/// @notice Both sides' records of an operator whose inputs and logs they agree on, and what it is.
+struct Dispute {
+    Record[2] records;
+    /// @dev Encoding of the node's structure.
+    bytes structure;
+    uint8 mode;
+}
+
+/// @notice An input of the operator: its type, and the root over its data.
+struct Tensor {
+    Shape shape;
+    bytes32 root;
+}
+
+/// @notice An operand element, by the leaf that it is in.
+struct Opening {
+    uint8 input;
+    uint64 element;
+    bytes leaf;
+    bytes32[] path;
+}
+
+/// @notice The state of a trial.
+/// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in what they say
+/// the chain's state after step `hi` is; and both agree on the state after step `lo`.
+struct Trial {
+    /// @dev Who opened the trial and is told its result, by the id it gave.
+    address referee;
+    /// @dev The instant from which the sides that owe a move are charged.
+    uint64 tick;
+    Stage stage;
+    /// @dev Bit `s`: side `s` has posted its half at this position.
+    uint8 posted;
+    /// @dev The disputed output.
+    uint8 output;
+    /// @dev The position in the data trees: a node of this height, the `index`-th of that height.
+    uint8 height;
+    uint256 id;
+    uint64 index;
+    /// @dev The disputed element, and the steps of its chain that are still open: `(lo, hi]` of `steps`.
+    uint64 element;
+    uint64 lo;
+    uint64 hi;
+    uint64 steps;
+    uint16 stateBytes;
+    /// @dev Once done. Bit `s`: side `s` lost.
+    uint8 losers;
+    /// @dev Each side's bits of the element.
+    uint64[2] values;
+    /// @dev Seconds left to each side, not counting the time since `tick`.
+    uint64[2] clock;
+    address[2] players;
+    /// @dev keccak256 of the dispute's encoding.
+    bytes32 file;
+    bytes32[2] nodes;
+    /// @dev keccak256 of the agreed state at `lo`, and of each side's state at `hi` where that is not the end.
+    bytes32 agreed;
+    bytes32[2] states;
+    /// @dev keccak256 of the states that side 0 has posted.
+    bytes32 offer;
+}
+
+/// @title ICourt
+/// @notice Judges an operator on-chain: one element of one output, one step of its chain (docs/adjudication.md).
+///
+/// PROMISES
+/// - Anyone may open a trial; it concerns nobody but who opened it. No owner, no upgrade, no ether.
+/// - A side that shows what its record commits to, in time, and is right, never loses: there is no vote.
+/// - A trial lasts at most the sum of both clocks. One classifier says who is late.
+/// - Each side is judged against the operator, never against the other: both can lose.
+///
+/// ASSUMPTIONS
+/// - SHA-256 and Keccak-256 are collision resistant; transactions get through within a clock.
+/// - The records have the same structure, inputs and log, and the structure is the program's: the referee has shown it.
+interface ICourt {
+    // ------------------------------------------------------------------ events
+
+    event TrialOpened(uint256 indexed trialId, address indexed referee, uint256 id, Dispute dispute);
+    event OutputShown(uint256 indexed trialId, uint8 side, uint8 output, bytes32 root);
+    event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
+    event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
+    event LeafShown(uint256 indexed trialId, uint8 side, bytes leaf);
+    /// @notice The disputed element is `element`; its chain has so many steps.
+    event ElementFound(
+        uint256 indexed trialId, uint64 element, uint64[2] values, uint64 steps, uint16 stateBytes
+    );
+    /// @notice Side 0's states at the places of `(lo, hi)`.
+    event StatesPosted(uint256 indexed trialId, uint64 lo, uint64 hi, bytes states);
+    /// @notice The first place where side 1 has another state, and that state; empty if it is `hi`.
+    event StateAnswered(uint256 indexed trialId, uint64 lo, uint64 hi, bytes own);
+    event TrialDecided(uint256 indexed trialId, uint8 losers);
+
+    // ------------------------------------------------------------------ errors
+
+    error AlreadyOpen(uint256 trialId);
+    error WrongStage(uint256 trialId, Stage have, Stage want);
+    /// @notice The trial is late; only `timeout` works. The mask says who is.
+    error TooLate(uint256 trialId, uint8 mask);
+    error NotTooLate(uint256 trialId, uint256 deadline);
+    error NoSuchSide(uint8 side);
+    error AlreadyShown(uint256 trialId, uint8 side);
+    error NotPlayer(address sender, address player);
+    error RecordsDiffer();
+    error OutputsEqual();
+    error AnotherFile(bytes32 have, bytes32 want);
+    error AnotherHash(bytes32 have, bytes32 want);
+    error BadDescent(uint256 levels, uint256 height);
+    error PathsDiffer(uint256 length0, uint256 length1);
+    error ChildOutOfRange(uint256 child, uint256 levels);
+    error NoDifference(bytes32 node);
+    error EarlierDifference(uint256 level);
+    error LeafTooLong(uint256 length);
+    error WrongInputCount(uint256 have, uint256 want);
+    error BadStates(uint256 bytesGiven, uint256 bytesWanted);
+    error NoSuchPlace(uint256 place, uint256 places);
+    error SameState();
+    error StateNotNeeded();
+    error OutsideTensor(uint8 input, uint64 element);
+    error NoRule(uint16 op, uint8 mode);
+
+    // ------------------------------------------------------------------ moves
+
+    /// @notice Opens a trial between two records of one operator; the caller is told the result by `IBench.ruled`.
+    function open(uint256 id, address[2] calldata players, uint64[2] calldata clock, Dispute calldata dispute)
+        external
+        returns (uint256 trialId);
+
+    /// @notice Outputs: shows the data root of a side's first output that differs.
+    function showOutput(uint256 trialId, uint8 side, Dispute calldata dispute, bytes32 root) external;
+
+    /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
+    function reveal(uint256 trialId, uint8 side, bytes32[] calldata children) external;
+
+    /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
+    function descend(
+        uint256 trialId,
+        Dispute calldata dispute,
+        uint64 child,
+        bytes32 node0,
+        bytes32[] calldata path0,
+        bytes32 node1,
+        bytes32[] calldata path1
+    ) external;
+
+    /// @notice Leaf: publishes a side's leaf.
+    function showLeaf(uint256 trialId, uint8 side, bytes calldata leaf) external;
+
+    /// @notice Leaf: finds the first element in which both leaves differ. `inputs` are the operator's, whose hashes are
+    /// agreed.
+    function compare(
+        uint256 trialId,
+        Dispute calldata dispute,
+        bytes calldata leaf0,
+        bytes calldata leaf1,
+        Tensor[] calldata inputs
+    ) external;
+
+    /// @notice Post: side 0's states at the places of the open interval, one after the other.
+    function post(uint256 trialId, bytes calldata states) external;
+
+    /// @notice Answer: side 1 names the first place at which it has another state, counted from 0, and that state. The
+    /// last place is the interval's end, where both have said what they say.
+    function answer(uint256 trialId, bytes calldata states, uint256 place, bytes calldata own) external;
+
+    /// @notice Step: computes the one step that is left.
+    function judge(
+        uint256 trialId,
+        Dispute calldata dispute,
+        Tensor[] calldata inputs,
+        bytes calldata agreed,
+        Opening[] calldata openings
+    ) external;
+
+    /// @notice Ends a trial that is late. Claimed late it finds the same loser.
+    function timeout(uint256 trialId) external;
+
+    // ------------------------------------------------------------------ views
+
+    function getTrial(uint256 trialId) external view returns (Trial memory);
+
+    /// @notice The id of a trial, by who opened it.
+    function trialOf(address referee, uint256 id) external view returns (uint256);
+
+    /// @notice The last instant at which a move is in time; zero if nobody owes one.
+    function deadline(uint256 trialId) external view returns (uint256);
+
+    /// @notice The steps `lo < p_1 < ... < p_n = hi` at which the chain is looked at next.
+    function places(uint256 trialId) external view returns (uint64[] memory);
+}
+
+/// @title IBench
+/// @notice Who opens trials.
+interface IBench {
+    /// @param losers Bit `s`: side `s` is wrong, or late. Never zero.
+    function ruled(uint256 id, uint8 losers, bool late) external;
+}

@@ -1,0 +1,306 @@
+"""The rules of a trial as one pure function: the contract `Court` in Python (docs/adjudication.md, section 1).
+
+`apply(state, dispute, move, sender, now)` gives the state after the move, or raises the refusal that names the
+contract's custom error; the state is a value and never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from repops.opset import F32
+
+from ..commit import Tag, depth_of, digest, empty, fold_descendants, fold_path
+from ..commit.tensor import LEAF_BYTES, typed_hash
+from ..element import Case, rule_of
+from ..element.scalar import canonical
+from ..errors import InvalidProof
+from ..program import Structure, TensorType
+from . import refusals
+from .refusals import require
+from .state import (
+    BOTH,
+    NOBODY,
+    Answer,
+    Compare,
+    Dispute,
+    JudgeStep,
+    Move,
+    NodesDescend,
+    NodesReveal,
+    Opening,
+    Post,
+    ShowLeaf,
+    ShowOutput,
+    Stage,
+    Tensor,
+    Timeout,
+    TrialState,
+)
+
+MAX_GENERATIONS = 4
+POST_BYTES, MAX_PLACES = 2048, 256
+
+
+def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int], now: int) -> TrialState:
+    """A new trial. Raises a Refusal unless the records differ in outputs alone."""
+    one, other = dispute.records
+    outputs = len(Structure.decode(dispute.structure).outputs)
+    same = (one.structure, one.inputs, one.log) == (other.structure, other.inputs, other.log)
+    require(same and len(one.outputs) == len(other.outputs) == outputs, refusals.RecordsDiffer)
+    differ = [o for o, (a, b) in enumerate(zip(one.outputs, other.outputs, strict=True)) if a != b]
+    require(bool(differ), refusals.OutputsEqual)
+    return TrialState(players, Stage.OUTPUTS, now, clock, differ[0])
+
+
+def apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: int) -> TrialState:
+    """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
+    match move:
+        case ShowOutput():
+            return _show_output(_at(state, Stage.OUTPUTS, now), dispute, move)
+        case NodesReveal():
+            return _reveal(_at(state, Stage.WALK, now), move)
+        case NodesDescend():
+            return _descend(_at(state, Stage.WALK, now), dispute, move)
+        case ShowLeaf():
+            state = _show(_at(state, Stage.LEAF, now), move.side)
+            _check_leaf(state, move.side, move.leaf)
+            return state
+        case Compare():
+            return _compare(_at(state, Stage.LEAF, now), dispute, move)
+        case Post():
+            return _post(_at(state, Stage.POST, now), move, sender)
+        case Answer():
+            return _answer(_at(state, Stage.ANSWER, now), move, sender)
+        case JudgeStep():
+            return _judge(_at(state, Stage.STEP, now), dispute, move)
+        case Timeout():
+            losers = late(state, now)
+            require(losers != NOBODY, refusals.NotTooLate)
+            return _end(state, losers)
+    raise TypeError(f"no rule for {move!r}")
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------
+
+
+def owing(state: TrialState) -> int:
+    """The sides whose clocks run, as a bit mask."""
+    if state.stage in (Stage.OUTPUTS, Stage.WALK, Stage.LEAF):
+        return BOTH if state.posted == BOTH else BOTH & ~state.posted
+    return {Stage.POST: 1, Stage.ANSWER: 2, Stage.STEP: BOTH}.get(state.stage, NOBODY)
+
+
+def late(state: TrialState, now: int) -> int:
+    """The late sides as a bit mask: of those who owe, the one with the earliest deadline (both, if equal)."""
+    due = {side: state.tick + state.clock[side] for side in (0, 1) if owing(state) >> side & 1}
+    first = min(due.values(), default=now)
+    return sum(1 << side for side, instant in due.items() if instant == first) if now > first else NOBODY
+
+
+def _at(state: TrialState, stage: Stage, now: int) -> TrialState:
+    require(state.stage is stage, refusals.WrongStage, state.stage.name, stage.name)
+    mask = late(state, now)
+    require(mask == NOBODY, refusals.TooLate, mask)
+    left = [c - (now - state.tick) * (owing(state) >> side & 1) for side, c in enumerate(state.clock)]
+    return replace(state, clock=(left[0], left[1]), tick=now)
+
+
+# --- to the element ---------------------------------------------------------------------------------------------
+
+
+def output_type(state: TrialState, dispute: Dispute) -> TensorType:
+    """Of the disputed output."""
+    return Structure.decode(dispute.structure).outputs[state.output]
+
+
+def leaf_count(kind: TensorType) -> int:
+    """Leaves of a tensor's data."""
+    return -(-kind.nbytes // LEAF_BYTES)
+
+
+def _show(state: TrialState, side: int) -> TrialState:
+    require(side in (0, 1), refusals.NoSuchSide, side)
+    require(not state.posted >> side & 1, refusals.AlreadyShown, side)
+    return replace(state, posted=state.posted | 1 << side)
+
+
+def _show_output(state: TrialState, dispute: Dispute, move: ShowOutput) -> TrialState:
+    state = _show(state, move.side)
+    kind = output_type(state, dispute)
+    have, want = (
+        typed_hash(kind.dtype, kind.shape, move.root),
+        dispute.records[move.side].outputs[state.output],
+    )
+    require(have == want, refusals.AnotherHash, have, want)
+    nodes = (move.root, state.nodes[1]) if move.side == 0 else (state.nodes[0], move.root)
+    state = replace(state, nodes=nodes)
+    if state.posted != BOTH:
+        return state
+    return _at_node(replace(state, posted=NOBODY, stage=Stage.WALK, height=depth_of(leaf_count(kind))), kind)
+
+
+def _reveal(state: TrialState, move: NodesReveal) -> TrialState:
+    state = _show(state, move.side)
+    want = 1 << min(state.height, MAX_GENERATIONS)
+    if len(move.children) != want:
+        raise InvalidProof(f"{len(move.children)} nodes; a level here has {want}")
+    have = fold_descendants(Tag.DATA_TREE, move.children)
+    require(have == state.nodes[move.side], refusals.AnotherHash, have, state.nodes[move.side])
+    return state
+
+
+def _descend(state: TrialState, dispute: Dispute, move: NodesDescend) -> TrialState:
+    levels = len(move.path0)
+    require(levels == len(move.path1), refusals.PathsDiffer, levels, len(move.path1))
+    least = min(state.height, MAX_GENERATIONS)
+    require(least <= levels <= state.height, refusals.BadDescent, levels, state.height)
+    require(move.child < 1 << levels, refusals.ChildOutOfRange, move.child, levels)
+    require(move.node0 != move.node1, refusals.NoDifference, move.node0)
+    for node, path, want in zip((move.node0, move.node1), (move.path0, move.path1), state.nodes, strict=True):
+        have = fold_path(Tag.DATA_TREE, node, move.child, path)
+        require(have == want, refusals.AnotherHash, have, want)
+    for level in range(levels):
+        same = move.path0[level] == move.path1[level]
+        require(not move.child >> level & 1 or same, refusals.EarlierDifference, level)
+    state = replace(
+        state,
+        height=state.height - levels,
+        index=(state.index << levels) + move.child,
+        posted=NOBODY,
+        nodes=(move.node0, move.node1),
+    )
+    return _at_node(state, output_type(state, dispute))
+
+
+def _at_node(state: TrialState, kind: TensorType) -> TrialState:
+    if state.height:
+        return state
+    if state.index < leaf_count(kind):
+        return replace(state, stage=Stage.LEAF)
+    return _end(state, _unlike(state.nodes, empty(Tag.DATA_TREE, 0)))
+
+
+def _check_leaf(state: TrialState, side: int, leaf: bytes) -> None:
+    require(len(leaf) <= LEAF_BYTES, refusals.LeafTooLong, len(leaf))
+    have = digest(Tag.LEAF, leaf)
+    require(have == state.nodes[side], refusals.AnotherHash, have, state.nodes[side])
+
+
+def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
+    leaves, kind = (move.leaf0, move.leaf1), output_type(state, dispute)
+    for side in (0, 1):
+        _check_leaf(state, side, leaves[side])
+    want = min(kind.nbytes - state.index * LEAF_BYTES, LEAF_BYTES)
+    if losers := _unlike([len(leaf) for leaf in leaves], want):
+        return _end(state, losers)
+    item = kind.nbytes // kind.count
+    offset = next(i for i in range(0, want, item) if leaves[0][i : i + item] != leaves[1][i : i + item])
+    values = tuple(int.from_bytes(leaf[offset : offset + item], "little") for leaf in leaves)
+    element = (state.index * LEAF_BYTES + offset) // item
+    state = replace(state, posted=NOBODY, element=element, values=(values[0], values[1]))
+    case = case_of(state, dispute, move.inputs)
+    rule = rule_of(case)
+    steps, first = rule.length(case), rule.begin(case)
+    if not steps:
+        return _end(state, _unlike(state.values, rule.finish(case, first)))
+    stage = Stage.STEP if steps == 1 else Stage.POST
+    return replace(state, stage=stage, steps=steps, hi=steps, state_bytes=len(first), agreed=first)
+
+
+def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Case:
+    """The disputed element as a case. Raises a Refusal unless the inputs are the agreed ones."""
+    hashes = dispute.records[0].inputs
+    require(len(inputs) == len(hashes), refusals.WrongInputCount, len(inputs), len(hashes))
+    for tensor, want in zip(inputs, hashes, strict=True):
+        have = typed_hash(tensor.type.dtype, tensor.type.shape, tensor.root)
+        require(have == want, refusals.AnotherHash, have, want)
+    structure, types = Structure.decode(dispute.structure), tuple(tensor.type for tensor in inputs)
+    return Case(structure.name, types, structure.outputs, structure.attrs, state.output, state.element)
+
+
+# --- to the step ------------------------------------------------------------------------------------------------
+
+
+def places(state: TrialState) -> list[int]:
+    """The steps lo < p_1 < ... < p_n = hi at which the chain is looked at next, evenly spread."""
+    open_ = state.hi - state.lo
+    count = min(max(min(POST_BYTES // state.state_bytes, MAX_PLACES), 2), open_)
+    return [state.lo + open_ * i // count for i in range(1, count + 1)]
+
+
+def split(state: TrialState, states: bytes) -> list[bytes]:
+    """States that were posted as one."""
+    return [states[i : i + state.state_bytes] for i in range(0, len(states), state.state_bytes)]
+
+
+def _post(state: TrialState, move: Post, sender: str) -> TrialState:
+    require(sender == state.players[0], refusals.NotPlayer, sender, state.players[0])
+    want = (len(places(state)) - 1) * state.state_bytes
+    require(len(move.states) == want, refusals.BadStates, len(move.states), want)
+    return replace(state, offer=move.states, stage=Stage.ANSWER)
+
+
+def _answer(state: TrialState, move: Answer, sender: str) -> TrialState:
+    require(sender == state.players[1], refusals.NotPlayer, sender, state.players[1])
+    require(move.states == state.offer, refusals.AnotherHash)
+    offered, at = split(state, move.states), [state.lo, *places(state)]
+    require(move.place < len(at) - 1, refusals.NoSuchPlace, move.place, len(at) - 1)
+    if move.place < len(offered):
+        require(len(move.own) == state.state_bytes, refusals.BadStates, len(move.own), state.state_bytes)
+        require(move.own != offered[move.place], refusals.SameState)
+        state = replace(state, states=(offered[move.place], move.own))
+    else:
+        require(not move.own, refusals.StateNotNeeded)
+    if move.place:
+        state = replace(state, agreed=offered[move.place - 1])
+    lo, hi = at[move.place], at[move.place + 1]
+    return replace(state, lo=lo, hi=hi, stage=Stage.STEP if hi - lo == 1 else Stage.POST)
+
+
+def _judge(state: TrialState, dispute: Dispute, move: JudgeStep) -> TrialState:
+    require(move.agreed == state.agreed, refusals.AnotherHash)
+    case = case_of(state, dispute, move.inputs)
+    opened = [((o.input, o.element), _bits(move.inputs, o)) for o in move.openings]
+    taken = 0
+
+    def read(place: int, element: int) -> int:
+        nonlocal taken
+        next_ = opened[taken][0] if taken < len(opened) else None
+        require(next_ == (place, element), refusals.NotOpened, place, element)
+        taken += 1
+        return opened[taken - 1][1]
+
+    rule = rule_of(case)
+    after = rule.step(case, state.lo, state.agreed, read)
+    require(taken == len(opened), refusals.NotTaken, len(opened), taken)
+    if state.hi == state.steps:
+        return _end(state, _unlike(state.values, rule.finish(case, after)))
+    return _end(state, _unlike(state.states, after))
+
+
+def _bits(inputs: Sequence[Tensor], opening: Opening) -> int:
+    """The bits of an element, NaN as it is committed. Raises a Refusal or InvalidProof unless it is the input's."""
+    require(opening.input < len(inputs), refusals.OutsideTensor, opening.input, opening.element)
+    kind, root = inputs[opening.input].type, inputs[opening.input].root
+    require(opening.element < kind.count, refusals.OutsideTensor, opening.input, opening.element)
+    item = kind.nbytes // kind.count
+    leaf, offset = divmod(opening.element * item, LEAF_BYTES)
+    if len(opening.path) != depth_of(leaf_count(kind)):
+        raise InvalidProof(f"a path of {len(opening.path)}; the tree is {depth_of(leaf_count(kind))} deep")
+    have = fold_path(Tag.DATA_TREE, digest(Tag.LEAF, opening.leaf), leaf, opening.path)
+    require(have == root, refusals.AnotherHash, have, root)
+    bits = int.from_bytes(opening.leaf[offset : offset + item], "little")
+    return canonical(bits) if kind.dtype == F32 else bits
+
+
+# --- end --------------------------------------------------------------------------------------------------------
+
+
+def _unlike(sides: Sequence[object], truth: object) -> int:
+    return sum(1 << side for side in (0, 1) if sides[side] != truth)
+
+
+def _end(state: TrialState, losers: int) -> TrialState:
+    return replace(state, stage=Stage.DONE, losers=losers)

@@ -1,0 +1,208 @@
+"""What to play in a trial: a pure decision.
+
+`plan` gives the moves to send in ONE transaction. It plays its own moves through the rules and goes on as far as known
+data permits: it concludes when it knows both halves, and publishes its own half when it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..commit import Tag, Tree, fold_descendants
+from ..commit.tensor import LEAF_BYTES, Array, canonical, data_tree
+from ..element import Case, rule_of, states
+from ..errors import InvalidInput
+from ..program import TensorType
+from .refusals import Refusal
+from .rules import MAX_GENERATIONS, apply, case_of, late, places, split
+from .state import (
+    Answer,
+    Compare,
+    Dispute,
+    JudgeStep,
+    Move,
+    NodesDescend,
+    NodesReveal,
+    Opening,
+    Post,
+    ShowLeaf,
+    ShowOutput,
+    Stage,
+    Tensor,
+    Timeout,
+    TrialState,
+)
+
+
+class Opponent(Protocol):
+    """What is known of the other side's tensors; everything is checked before it is used."""
+
+    def output(self, number: int) -> Array | None:
+        """The whole output, if it is served."""
+        ...
+
+    def children(self) -> Sequence[bytes] | None:
+        """What it revealed last of its data tree."""
+        ...
+
+    def leaf(self) -> bytes | None:
+        """The leaf that it has shown."""
+        ...
+
+
+@dataclass
+class Operator:
+    """The disputed operator as a side has it: inputs that both agree on, and its own outputs."""
+
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+    _data: dict[int, tuple[bytes, Tree]] = field(default_factory=dict)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(Tensor(TensorType.of(a), self.data(i)[1].root) for i, a in enumerate(self.inputs))
+
+    def data(self, number: int) -> tuple[bytes, Tree]:
+        """Bytes of an input and their tree."""
+        if number not in self._data:
+            data = canonical(self.inputs[number]).tobytes()
+            self._data[number] = data, data_tree(data)
+        return self._data[number]
+
+    def read(self, number: int, element: int) -> int:
+        item = self.inputs[number].itemsize
+        return int.from_bytes(self.data(number)[0][element * item : (element + 1) * item], "little")
+
+    def open(self, number: int, element: int) -> Opening:
+        data, tree = self.data(number)
+        leaf = element * self.inputs[number].itemsize // LEAF_BYTES
+        return Opening(number, element, leaf_of(data, leaf), tuple(tree.path(leaf)))
+
+    def states(self, case: Case) -> Iterator[bytes]:
+        """The chain's states as this side says they are, after each step."""
+        return states(case, self.read, 0, rule_of(case).begin(case))
+
+
+def plan(
+    state: TrialState, dispute: Dispute, side: int, own: Operator, opponent: Opponent, now: int
+) -> list[Move]:
+    """The best batch of moves of ``side`` at ``now``; empty if it owes nothing or can do nothing."""
+    if mask := late(state, now):
+        return [Timeout()] if mask == 1 << (1 - side) else []
+    player, moves = _Player(dispute, side, own, opponent), list[Move]()
+    while True:
+        try:
+            move = player.next(state)
+            if move is None:
+                break
+            state = apply(state, dispute, move, state.players[side], now)
+        except (Refusal, InvalidInput):
+            break  # The data at hand is not what the chain commits to: no way on.
+        moves.append(move)
+    return moves
+
+
+@dataclass
+class _Player:
+    dispute: Dispute
+    side: int
+    own: Operator
+    opponent: Opponent
+
+    def next(self, state: TrialState) -> Move | None:
+        match state.stage:
+            case Stage.OUTPUTS:
+                return self._show_output(state)
+            case Stage.WALK:
+                return self._walk(state)
+            case Stage.LEAF:
+                return self._compare(state)
+            case Stage.POST if self.side == 0:
+                return Post(b"".join(self._states(state, places(state)[:-1])))
+            case Stage.ANSWER if self.side == 1:
+                return self._answer(state)
+            case Stage.STEP:
+                return self._judge(state)
+        return None
+
+    def _show_output(self, state: TrialState) -> Move | None:
+        """NOTE: a root is bound by a hash, so a served output is shown for the opponent, too."""
+        for side, array in (
+            (self.side, self.own.outputs[state.output]),
+            (1 - self.side, self._served(state)),
+        ):
+            if array is not None and not state.posted >> side & 1:
+                return ShowOutput(side, data_tree(canonical(array).tobytes()).root)
+        return None
+
+    def _served(self, state: TrialState) -> Array | None:
+        return self.opponent.output(state.output)
+
+    def _walk(self, state: TrialState) -> Move | None:
+        mine = data_tree(canonical(self.own.outputs[state.output]).tobytes())
+        if (served := self._served(state)) is not None:
+            theirs = data_tree(canonical(served).tobytes())
+            return self._descend(mine, theirs, state.height, state.index)
+        generations, children = min(state.height, MAX_GENERATIONS), self.opponent.children()
+        here = mine.descendants(state.height, state.index, generations)
+        fits = children is not None and len(children) == 1 << generations
+        if children and fits and fold_descendants(Tag.DATA_TREE, children) == state.nodes[1 - self.side]:
+            trees = Tree(Tag.DATA_TREE, here), Tree(Tag.DATA_TREE, children)
+            return self._descend(*trees, generations, 0)
+        return None if state.posted >> self.side & 1 else NodesReveal(self.side, tuple(here))
+
+    def _descend(self, mine: Tree, theirs: Tree, levels: int, index: int) -> NodesDescend:
+        """To the first difference that is so many levels below a node of this index."""
+        child = 0
+        for level in range(1, levels + 1):
+            child <<= 1
+            at = levels - level, (index << level) + child
+            child += mine.node(*at) == theirs.node(*at)
+        leaf, by_side = (index << levels) + child, (mine, theirs) if self.side == 0 else (theirs, mine)
+        nodes = [tree.node(0, leaf) for tree in by_side]
+        paths = [tuple(tree.path(leaf, 0, levels)) for tree in by_side]
+        return NodesDescend(child, nodes[0], paths[0], nodes[1], paths[1])
+
+    def _compare(self, state: TrialState) -> Move | None:
+        mine = leaf_of(canonical(self.own.outputs[state.output]).tobytes(), state.index)
+        served = self._served(state)
+        theirs = self.opponent.leaf() if served is None else leaf_of(canonical(served).tobytes(), state.index)
+        if theirs is None:
+            return None if state.posted >> self.side & 1 else ShowLeaf(self.side, mine)
+        leaves = (mine, theirs) if self.side == 0 else (theirs, mine)
+        return Compare(*leaves, self.own.tensors())
+
+    def _states(self, state: TrialState, at: Sequence[int]) -> list[bytes]:
+        """The own states after so many steps, ascending."""
+        case = case_of(state, self.dispute, self.own.tensors())
+        wanted, found = set(at), {0: rule_of(case).begin(case)}
+        for number, after in enumerate(self.own.states(case), 1):
+            if number in wanted:
+                found[number] = after
+            if number >= max(at, default=0):
+                break
+        return [found[number] for number in at]
+
+    def _answer(self, state: TrialState) -> Move:
+        offered = split(state, state.offer)
+        own = self._states(state, places(state)[:-1])
+        pairs = enumerate(zip(offered, own, strict=True))
+        place = next((n for n, (theirs, mine) in pairs if theirs != mine), len(offered))
+        return Answer(state.offer, place, own[place] if place < len(own) else b"")
+
+    def _judge(self, state: TrialState) -> Move:
+        case = case_of(state, self.dispute, self.own.tensors())
+        reads: list[tuple[int, int]] = []
+
+        def read(number: int, element: int) -> int:
+            reads.append((number, element))
+            return self.own.read(number, element)
+
+        rule_of(case).step(case, state.lo, state.agreed, read)
+        openings = tuple(self.own.open(*read) for read in reads)
+        return JudgeStep(self.own.tensors(), state.agreed, openings)
+
+
+def leaf_of(data: bytes, index: int) -> bytes:
+    return data[index * LEAF_BYTES : (index + 1) * LEAF_BYTES]

@@ -1,0 +1,110 @@
+"""Two parties who differ in one element of an operator, and how they play."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from repops import reference
+from repops.opset import Attrs, lookup
+from repops.tensors import canonical
+
+from referee_py.commit import NO_LOG, Record, tensor_hash
+from referee_py.commit.tensor import Array
+from referee_py.element import Case
+from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
+from referee_py.program.structure import Kind
+from referee_py.trial import Dispute
+from referee_py.trial.solver import Operator
+
+
+def structure_of(name: str, inputs: Sequence[Array], attrs: Attrs) -> Structure:
+    row = lookup(name)
+    specs = [(t.dtype, t.shape) for t in map(TensorType.of, inputs)]
+    outputs = [TensorType(*spec) for spec in row.infer(specs, attrs)]
+    return Structure.make(name, [Operand(Kind.SLOT, i) for i in range(len(inputs))], outputs, **attrs)
+
+
+def one_ulp(array: Array, element: int) -> Array:
+    """The array with the last bit of one element turned; NaN becomes infinite."""
+    found = canonical(np.asarray(array, order="C")).copy()
+    flat = found.reshape(-1)
+    if found.dtype == np.float32:
+        bits = flat.view(np.uint32)
+        bits[element] = 0x7F800000 if np.isnan(flat[element]) else bits[element] ^ 1
+    else:
+        flat[element] = ~flat[element] if found.dtype == np.bool_ else flat[element] ^ 1
+    return found
+
+
+@dataclass
+class Liar(Operator):
+    """Says a false element, and false states from some step on."""
+
+    turn: int = 0
+    said: dict[tuple[str, int, int], list[bytes]] = field(default_factory=dict)
+
+    def states(self, case: Case) -> Iterator[bytes]:
+        for number, state in zip(count(1), super().states(case), strict=False):
+            if number <= self.turn:
+                yield state
+            else:
+                yield bytes([state[0] ^ 0x40, *state[1:]])
+
+
+@dataclass
+class Known:
+    """What a side knows of the other: its outputs if they are served, and what it has published on-chain."""
+
+    outputs: Sequence[Array] | None = None
+    revealed: Sequence[bytes] | None = None
+    shown: bytes | None = None
+
+    def output(self, number: int) -> Array | None:
+        return None if self.outputs is None else self.outputs[number]
+
+    def children(self) -> Sequence[bytes] | None:
+        return self.revealed
+
+    def leaf(self) -> bytes | None:
+        return self.shown
+
+
+@dataclass
+class Setting:
+    """An operator whose true outputs one side has, and of which the other has one element wrong."""
+
+    dispute: Dispute
+    sides: tuple[Operator, Operator]
+    honest: int
+
+    @classmethod
+    def of(
+        cls, name: str, inputs: Sequence[Array], attrs: Attrs, place: float, honest: int, turn: int = 0
+    ) -> Setting | None:
+        """With element `place` (0 to 1) of one output wrong; None if no output has elements."""
+        inputs = [canonical(np.asarray(array, order="C")) for array in inputs]
+        truth = [canonical(np.asarray(v, order="C")) for v in reference.execute(name, inputs, attrs)]
+        filled = [n for n, output in enumerate(truth) if output.size]
+        if not filled:
+            return None
+        number = filled[int(place * 1000) % len(filled)]
+        false = list(truth)
+        false[number] = one_ulp(truth[number], min(int(place * truth[number].size), truth[number].size - 1))
+        sides: list[Operator] = [Operator(inputs, truth), Liar(inputs, false, turn=turn)]
+        structure = structure_of(name, inputs, attrs)
+        records = [
+            Record(
+                structure.hash(),
+                tuple(map(tensor_hash, inputs)),
+                tuple(map(tensor_hash, side.outputs)),
+                NO_LOG,
+            )
+            for side in sides
+        ]
+        if honest:
+            sides, records = sides[::-1], records[::-1]
+        dispute = Dispute((records[0], records[1]), structure.encode(), MODE_REPOPS_F32)
+        return cls(dispute, (sides[0], sides[1]), honest)

@@ -1,0 +1,76 @@
+"""Trials by the rules alone: whoever has the operator's true result wins, whatever the other one does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from repops.calls import random_call
+from repops.opset import OPS
+
+from referee_py.trial import NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
+from referee_py.trial.solver import plan
+
+from .parties import Known, Setting
+
+PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
+
+
+def play(setting: Setting, served: bool) -> tuple[TrialState, int]:
+    """To the end, and how many transactions that took."""
+    state = open_trial(setting.dispute, PLAYERS, (1000, 1000), 100)
+    known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
+    batches = 0
+    while state.stage is not Stage.DONE:
+        before = state
+        for side in (0, 1):
+            moves = plan(state, setting.dispute, side, setting.sides[side], known[side], 100)
+            for move in moves:
+                state = apply(state, setting.dispute, move, PLAYERS[side], 100)
+                if isinstance(move, NodesReveal):
+                    known[1 - side].revealed = move.children
+                if isinstance(move, ShowLeaf):
+                    known[1 - side].shown = move.leaf
+            batches += bool(moves)
+        assert state != before, "somebody can always move"
+    return state, batches
+
+
+@pytest.mark.parametrize("name", [op.name for op in OPS])
+def test_one_wrong_element_of_any_operator_loses(name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    played = 0
+    for number in range(24):
+        inputs, attrs = random_call(name, f"trial/{number}", "tiny" if number % 4 else "usual")
+        setting = Setting.of(name, inputs, attrs, rng.random(), number % 2, int(rng.integers(0, 40)))
+        if setting is not None:
+            state, _ = play(setting, served=bool(number & 2))
+            assert state.losers == 2 - setting.honest, (number, state)
+            played += 1
+    assert played > 7
+
+
+def test_a_long_sum_takes_two_rounds() -> None:
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((1, 65_536), (65_536, 1))]
+    for turn in (0, 300, 40_000, 65_535, 65_536):
+        for honest in (0, 1):
+            setting = Setting.of("mm", inputs, {}, 0.0, honest, turn)
+            assert setting is not None
+            state, batches = play(setting, served=True)
+            assert state.losers == 2 - honest
+            assert batches <= 6
+
+
+def test_who_is_late_loses() -> None:
+    rng = np.random.default_rng(2)
+    setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.7, 0)
+    assert setting is not None
+    state = open_trial(setting.dispute, PLAYERS, (10, 10), 100)
+    (move,) = plan(state, setting.dispute, 0, setting.sides[0], Known(), 105)
+    state = apply(state, setting.dispute, move, PLAYERS[0], 105)
+    assert plan(state, setting.dispute, 0, setting.sides[0], Known(), 110) == []
+    (timeout,) = plan(state, setting.dispute, 0, setting.sides[0], Known(), 111)
+    assert apply(state, setting.dispute, timeout, PLAYERS[0], 111).losers == 2
+    assert plan(replace(state, clock=(5, 5)), setting.dispute, 1, setting.sides[1], Known(), 111) == []
