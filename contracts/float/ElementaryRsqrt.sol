@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {ElementaryBracket} from "./ElementaryBracket.sol";
-import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
+import {FixedRoot} from "./FixedRoot.sol";
 
 /// @title ElementaryRsqrt
 /// @notice The real number `1 / sqrt(a)` of a binary32. Bounds: docs/float-elementary.md.
@@ -20,7 +20,7 @@ library ElementaryRsqrt {
             (uint256 m, int256 e) = ElementaryBracket.unpack(a);
             if (e & 1 != 0) (m, e) = (m << 1, e - 1);
             // 2^126 / sqrt(m): an integer only of m = 4^12, as 2^23 <= m < 2^25. Its floor is the root's of the quotient.
-            uint256 v = FixedPointMathLib.sqrt((1 << 252) / m);
+            uint256 v = FixedRoot.root((1 << 252) / m);
             return (v, m == 1 << 24 ? v : v + 1, -126 - (e >> 1), 0);
         }
     }

@@ -3,8 +3,8 @@ pragma solidity ^0.8.34;
 
 import {ElementaryBracket} from "./ElementaryBracket.sol";
 import {Exp} from "./Exp.sol";
+import {FixedRoot} from "./FixedRoot.sol";
 import {Log} from "./Log.sol";
-import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 
 /// @title Pow
 /// @notice `pow` of binary32. Bounds and what is proven: docs/float-elementary.md.
@@ -97,7 +97,7 @@ library Pow {
             // More than 190 bits, or an irrational root, whatever m is.
             if (inverse || g < -3 || g > 7 || n > 190) return (0, 0);
             for (; g < 0; ++g) {
-                uint256 root = FixedPointMathLib.sqrt(m);
+                uint256 root = FixedRoot.root(m);
                 if (e & 1 != 0 || root * root != m) return (0, 0);
                 m = root;
                 e >>= 1;
