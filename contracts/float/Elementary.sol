@@ -11,9 +11,9 @@ import {Tanh} from "./Tanh.sol";
 import {Trig} from "./Trig.sol";
 
 /// @title Elementary
-/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids. It holds no state and needs no
-/// other contract, so whoever judges an element may deploy it or inherit from it.
-contract Elementary {
+/// @notice The elementary functions of docs/opset.md, section 4, by their operator ids. Whoever needs a few of them only
+/// asks their libraries: Exp, Tanh, Erf, Log, Pow, Trig and ElementaryRsqrt.
+library Elementary {
     /// @notice There is no elementary function with this id.
     error NotElementary(uint256 operator);
     /// @notice An operand is a binary32 pattern: below 2^32.
@@ -30,30 +30,18 @@ contract Elementary {
     uint256 internal constant POW = 17;
 
     /// @notice The correctly rounded value, a binary32 pattern; a NaN is 0x7FC00000. Only pow reads b.
-    /// @dev Not for rsqrt, which is two rounded operations there.
-    function value(uint256 operator, uint256 a, uint256 b) external pure returns (uint256) {
-        return _value(operator, a, b);
+    /// @dev Not of rsqrt, which is two rounded operations there.
+    function value(uint256 operator, uint256 a, uint256 b) internal pure returns (uint256) {
+        if (operator == RSQRT) revert NotElementary(operator);
+        (uint256 low, uint256 high, int256 exponent, uint256 sign) = bracket(operator, a, b);
+        return ElementaryBracket.toBinary32(low, high, exponent, sign);
     }
 
     /// @notice The real value between two integers: see ElementaryBracket. Only pow reads b; rsqrt is 1 / sqrt(a).
     function bracket(uint256 operator, uint256 a, uint256 b)
-        external
-        pure
-        returns (uint256 low, uint256 high, int256 exponent, uint256 sign)
-    {
-        return _bracket(operator, a, b);
-    }
-
-    function _value(uint256 operator, uint256 a, uint256 b) internal pure returns (uint256) {
-        if (operator == RSQRT) revert NotElementary(operator);
-        (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(operator, a, b);
-        return ElementaryBracket.toBinary32(low, high, exponent, sign);
-    }
-
-    function _bracket(uint256 operator, uint256 a, uint256 b)
         internal
         pure
-        returns (uint256, uint256, int256, uint256)
+        returns (uint256 low, uint256 high, int256 exponent, uint256 sign)
     {
         if (a >> 32 != 0) revert NotBinary32(a);
         if (b >> 32 != 0) revert NotBinary32(b);

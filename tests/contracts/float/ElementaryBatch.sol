@@ -4,15 +4,27 @@ pragma solidity ^0.8.34;
 import {Elementary} from "contracts/float/Elementary.sol";
 
 /// @notice Many calls of one function at once. Cases are 8 bytes each: a and b, big-endian. Results are words of 32 bytes.
-contract ElementaryBatch is Elementary {
+contract ElementaryBatch {
     error NoSuchFunction(bytes32 name);
+
+    function value(uint256 operator, uint256 a, uint256 b) external pure returns (uint256) {
+        return Elementary.value(operator, a, b);
+    }
+
+    function bracket(uint256 operator, uint256 a, uint256 b)
+        external
+        pure
+        returns (uint256 low, uint256 high, int256 exponent, uint256 sign)
+    {
+        return Elementary.bracket(operator, a, b);
+    }
 
     function values(bytes32 name, bytes calldata cases) external pure returns (bytes memory) {
         uint256 operator = operatorOf(name);
         uint256[] memory results = new uint256[](cases.length / 8);
         for (uint256 i = 0; i < results.length; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
-            results[i] = _value(operator, a, b);
+            results[i] = Elementary.value(operator, a, b);
         }
         return abi.encodePacked(results);
     }
@@ -23,7 +35,7 @@ contract ElementaryBatch is Elementary {
         uint256[] memory results = new uint256[](cases.length / 2);
         for (uint256 i = 0; i < cases.length / 8; ++i) {
             (uint256 a, uint256 b) = _operands(cases, i);
-            (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(operator, a, b);
+            (uint256 low, uint256 high, int256 exponent, uint256 sign) = Elementary.bracket(operator, a, b);
             (results[4 * i], results[4 * i + 1]) = (low, high);
             (results[4 * i + 2], results[4 * i + 3]) = (uint256(exponent), sign);
         }
@@ -38,7 +50,7 @@ contract ElementaryBatch is Elementary {
             (uint256 a, uint256 b) = _operands(cases, i);
             uint256 before = gasleft();
             // SAFETY: the value is used, so that no compiler leaves the call out.
-            uint256 v = _value(operator, a, b);
+            uint256 v = Elementary.value(operator, a, b);
             uint256 spent = before - gasleft();
             results[i] = v >> 32 == 0 ? spent : 0;
         }
@@ -46,15 +58,15 @@ contract ElementaryBatch is Elementary {
     }
 
     function operatorOf(bytes32 name) public pure returns (uint256) {
-        if (name == "exp") return EXP;
-        if (name == "log") return LOG;
-        if (name == "rsqrt") return RSQRT;
-        if (name == "erf") return ERF;
-        if (name == "tanh") return TANH;
-        if (name == "sin") return SIN;
-        if (name == "cos") return COS;
-        if (name == "log1p") return LOG1P;
-        if (name == "pow") return POW;
+        if (name == "exp") return Elementary.EXP;
+        if (name == "log") return Elementary.LOG;
+        if (name == "rsqrt") return Elementary.RSQRT;
+        if (name == "erf") return Elementary.ERF;
+        if (name == "tanh") return Elementary.TANH;
+        if (name == "sin") return Elementary.SIN;
+        if (name == "cos") return Elementary.COS;
+        if (name == "log1p") return Elementary.LOG1P;
+        if (name == "pow") return Elementary.POW;
         revert NoSuchFunction(name);
     }
 
