@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from repops.calls import SPECIAL_F32, random_call
-from repops.opset import F32, OPS, OPSET_VERSION
+from repops.opset import BOOL, F32, OPS, OPSET_VERSION
 from repops.tensors import Array
 
-from referee_py.element import Case, Read, evaluate, rule_of, scalar
+from referee_py.element import Case, Read, rule_of, scalar
 from referee_py.program import TensorType
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.contracts import load_artifact
 
 from .chain import ANVIL_OPTIONS, FAMILIES, Given, Rules, decode, encode_call, refused
-from .twin import Piece, cut, piece, whole
+from .mutations import MANY, Mutations, sound
+from .twin import Piece, cut, finished, piece, whole
 
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 WHOLE = 400  # steps; of a longer chain only pieces are computed by the contract
@@ -47,11 +50,11 @@ class Checks:
         self.rules = rules
         self.steps = 0
         self._steps: list[tuple[Case, Piece]] = []
-        self._ends: list[tuple[Case, Piece, int]] = []
+        self._ends: list[tuple[Case, Piece]] = []
 
-    def ends(self, case: Case, chain: Piece, element: int) -> None:
+    def ends(self, case: Case, chain: Piece) -> None:
         """Of a whole chain: its length, first state, and the element."""
-        self._ends.append((case, chain, element))
+        self._ends.append((case, chain))
 
     def piece(self, case: Case, steps: Piece) -> None:
         self._steps.append((case, steps))
@@ -71,10 +74,11 @@ class Checks:
                     f"{case}: step {steps.start + wrong} of {before.hex()} and {steps.opened[wrong]} is "
                     f"{got.hex()}, should be {want.hex()}"
                 )
-        calls = [self.rules.ends_call(Given.of(case), chain.states[-1]) for case, chain, _ in self._ends]
-        for (case, chain, element), found in zip(self._ends, self.rules.calls(calls), strict=True):
+        calls = [self.rules.ends_call(Given.of(case), chain.states[-1]) for case, chain in self._ends]
+        for (case, chain), found in zip(self._ends, self.rules.calls(calls), strict=True):
             ends = decode(["uint64", "uint16", "bytes", "uint64"], found)
-            assert ends == (len(chain.opened), len(chain.states[0]), chain.states[0], element), case
+            first, element = chain.states[0], finished(case, chain)
+            assert ends == (len(chain.opened), len(first), first, element), case
 
 
 def evenly(rng: np.random.Generator, length: int) -> list[int]:
@@ -91,7 +95,7 @@ def add_call(checks: Checks, rng: np.random.Generator, name: str, inputs: list[A
             continue
         seen.add((case.output, case.element))
         chain = whole(case, reader(inputs))
-        checks.ends(case, chain, evaluate(case, reader(inputs)))
+        checks.ends(case, chain)
         length = len(chain.opened)
         pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]
         for steps in pieces:
@@ -141,7 +145,7 @@ def test_long_chains(name: str, shapes: list[tuple[int, ...]], attrs: dict[str, 
     checks = Checks(rules)
     for case in cases_of(name, inputs, attrs, (0.0, 0.6)):
         chain = whole(case, reader(inputs))
-        checks.ends(case, chain, evaluate(case, reader(inputs)))
+        checks.ends(case, chain)
         checks.piece(case, chain)
     checks.done()
     assert checks.steps > 500
@@ -154,7 +158,7 @@ def test_a_row_that_many_positions_add_to(rules: Rules) -> None:
     checks = Checks(rules)
     for case in cases_of("scatter_add", [base, index, source], {}, (0.0, 1.0)):
         chain = whole(case, reader([base, index, source]))
-        checks.ends(case, chain, evaluate(case, reader([base, index, source])))
+        checks.ends(case, chain)
         checks.piece(case, chain)
     checks.done()
 
@@ -167,7 +171,7 @@ def test_a_sum_of_two_blocks(rules: Rules) -> None:
     length = len(chain.opened)
     places = [0, 120, 2_040, 4_080, 4_096, 65_520, 126_970, length - PIECE]
     checks = Checks(rules)
-    checks.ends(case, chain, evaluate(case, reader([values])))
+    checks.ends(case, chain)
     for steps in cut(chain, PIECE, places):
         checks.piece(case, steps)
     checks.done()
@@ -207,6 +211,62 @@ def some_floats(rng: np.random.Generator, count: int) -> np.ndarray:
     special = SPECIAL_F32[rng.integers(0, len(SPECIAL_F32), count)]
     ordinary = rng.standard_normal(count).astype(np.float32).view(np.uint32)
     return np.where(rng.random(count) < 0.3, special, ordinary)
+
+
+# ------------------------------------------------------------------------------------------------- large tensors
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(60, id="quick"), pytest.param(2_000, id="slow", marks=pytest.mark.slow)]
+)
+def test_steps_of_tensors_that_nobody_stores(count: int, rules: Rules, subtests: pytest.Subtests) -> None:
+    """Dimensions up to 2^40: one step of one element, whose operands depend on where they are."""
+    for name in (op.name for op in OPS):
+        with subtests.test(name):
+            check_large(name, count, rules)
+
+
+def check_large(name: str, count: int, rules: Rules) -> None:
+    mutations = Mutations(f"large/{name}/{count}")
+    random = mutations.random
+    checks, number = Checks(rules), 0
+    while checks.steps < count:
+        number += 1
+        given = mutations.convolution(name) if name.startswith("conv2d") else resized(mutations, name, number)
+        if given is None:
+            continue
+        elements = math.prod(given.outputs[given.output][1])
+        element = int(random.integers(0, min(max(elements, 1), MANY)))
+        case = sound(replace(given, element=element))
+        if case is None or (length := rule_of(case).length(case)) == 0:
+            continue
+        t = int(random.integers(0, length))
+        state = some_floats(random, len(rule_of(case).begin(case)) // 4).astype(">u4").tobytes()
+        checks.piece(case, piece(case, anywhere(case), t, state, 1))
+    checks.done()
+
+
+def resized(mutations: Mutations, name: str, number: int) -> Given | None:
+    inputs, attrs = random_call(name, f"large/{number}", "tiny")
+    for case in cases_of(name, inputs, attrs, (0.5,)):
+        return mutations.resized(mutations.resized(Given.of(case)))
+    return None
+
+
+def anywhere(case: Case) -> Read:
+    """Operands of a tensor of any size: a value that depends on its place, and rows that mostly exist."""
+
+    def read(place: int, element: int) -> int:
+        dtype, shape = case.inputs[place].dtype, case.inputs[place].shape
+        assert 0 <= element < math.prod(shape)
+        value = (element * 0x9E3779B97F4A7C15 + place) % (1 << 64) >> 7
+        if dtype == F32:
+            return scalar.canonical(0x3F000000 + value % (1 << 24) + (value & 1 << 31))
+        if dtype == BOOL:
+            return value & 1
+        return value % (case.inputs[0].shape[0] + 1) if case.name in ("take", "scatter_add") else value
+
+    return read
 
 
 # --------------------------------------------------------------------------------------------------- any state

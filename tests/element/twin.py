@@ -41,6 +41,11 @@ def whole(case: Case, read: Read) -> Piece:
     return piece(case, read, 0, rule.begin(case), rule.length(case))
 
 
+def finished(case: Case, chain: Piece) -> int:
+    """The element of a whole chain."""
+    return rule_of(case).finish(case, chain.states[-1])
+
+
 def cut(chain: Piece, size: int, pieces: list[int]) -> list[Piece]:
     """`size` steps from each of these places on."""
     return [

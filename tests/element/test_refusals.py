@@ -1,0 +1,206 @@
+"""Callers are hostile: operands, states, shapes and attributes that do not fit are refused by a named error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from repops.calls import random_call
+from repops.opset import BY_NAME, OPS
+
+from referee_py.element import rule_of
+from tests.conftest import Anvil
+from tests.referee_py.element.operands import cases_of, reader
+
+from .chain import ANVIL_OPTIONS, CASE, Given, Opened, Refusal, Rules, decode, encode_call, refused
+from .mutations import MANY, Mutations, sound
+from .twin import whole
+
+NAMES = [op.name for op in OPS]
+NAMED = {
+    *("NotMine", "WrongCounts", "NoSuchElement", "RankTooHigh", "TooManyElements", "ShapesUnfit"),
+    *("AttributesEnd", "AttributesFollow", "AttributeUnfit"),
+}
+"""What a case can be refused for. A panic, or no reason at all, is none of them."""
+
+
+@pytest.fixture
+def rules(start_anvil: Callable[..., Anvil]) -> Rules:
+    return Rules(start_anvil(*ANVIL_OPTIONS).url)
+
+
+@cache
+def one_step(name: str) -> OneStep:
+    return OneStep(name)
+
+
+class OneStep:
+    """A step of a random call that takes as many operands as steps of the operator do."""
+
+    def __init__(self, name: str) -> None:
+        best: tuple[int, Any] = (-1, None)
+        for number in range(30):
+            inputs, attrs = random_call(name, f"refusal/{number}", "tiny")
+            for case in cases_of(name, inputs, attrs, (0.7,)):
+                chain = whole(case, reader(inputs))
+                for t, opened in enumerate(chain.opened):
+                    best = max(best, (len(opened), (case, t, chain)), key=lambda pair: pair[0])
+        self.case, self.t, chain = best[1]
+        self.given = Given.of(self.case)
+        self.state, self.next = chain.states[self.t : self.t + 2]
+        self.opened: list[Opened] = chain.opened[self.t]
+        self.length = len(chain.opened)
+
+    def run(self, rules: Rules, opened: list[Opened] | None = None, **changed: Any) -> bytes:
+        given, t = changed.get("given", self.given), changed.get("t", self.t)
+        return rules.step(
+            given, t, changed.get("state", self.state), self.opened if opened is None else opened
+        )
+
+
+def test_operands_are_those_that_the_step_reads_in_its_order(rules: Rules, subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name):
+            check_operands(one_step(name), rules)
+
+
+def check_operands(one: OneStep, rules: Rules) -> None:
+    operands = one.opened
+    assert one.run(rules) == one.next
+    refused(lambda: one.run(rules, [*operands, (0, 0, 0)]), "NotTaken", len(operands) + 1, len(operands))
+    for i, (place, element, bits) in enumerate(operands):
+        wanted = "NotOpened", place, element
+        refused(lambda i=i: one.run(rules, operands[:i]), *wanted)
+        others = [
+            (place, element + 1, bits),
+            (place, element + MANY, bits),
+            (place + 1, element, bits),
+        ]
+        for other in others:
+            refused(lambda i=i, o=other: one.run(rules, [*operands[:i], o, *operands[i + 1 :]]), *wanted)
+        width = {1: 32, 2: 64, 3: 1}[one.given.inputs[place][0]]
+        if width < 64:
+            wide = [*operands[:i], (place, element, bits | 1 << width), *operands[i + 1 :]]
+            refused(lambda w=wide: one.run(rules, w), "NotOfDtype", *wide[i])
+    if len(operands) > 1:
+        assert operands[0][:2] != operands[1][:2]
+        refused(lambda: one.run(rules, operands[::-1]), "NotOpened", *operands[0][:2])
+
+
+def test_steps_and_states_are_those_of_the_chain(rules: Rules, subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name):
+            check_steps_and_states(one_step(name), rules)
+
+
+def check_steps_and_states(one: OneStep, rules: Rules) -> None:
+    for t in (one.length, one.length + 1, (1 << 64) - 1):
+        refused(lambda t=t: one.run(rules, t=t), "NoSuchStep", t, one.length)
+    size = len(one.state)
+    for state in (b"", one.state[:-1], one.state + b"\0", one.state * 2):
+        refused(lambda s=state: one.run(rules, state=s), "BadState", len(state), size)
+        refused(lambda s=state: rules.finish(one.given, s), "BadState", len(state), size)
+
+
+def test_other_operators_modes_and_elements_are_refused(rules: Rules, subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name):
+            check_places(one_step(name), rules)
+
+
+def check_places(one: OneStep, rules: Rules) -> None:
+    home = rules.rule(one.given.op)
+    families = [address for label, address in rules.addresses.items() if label != "RuleBatch"]
+    for address in families:
+        rules.of_operator[one.given.op] = address
+        if address != home:
+            refused(lambda: rules.length(one.given), "NotMine", one.given.op, 1)
+    rules.of_operator[one.given.op] = home
+    for mode in (0, 2, 0x80, 0xFF):
+        other = replace(one.given, mode=mode)
+        for call in calls_of(rules, other, one):
+            refused(call, "NotMine", one.given.op, mode)
+    count = math.prod(one.case.shape)
+    outputs = len(one.case.outputs)
+    for output, element in (
+        (one.given.output, count),
+        (one.given.output, (1 << 64) - 1),
+        (outputs, 0),
+        (255, 0),
+    ):
+        other = replace(one.given, output=output, element=element)
+        for call in calls_of(rules, other, one):
+            refused(call, "NoSuchElement", output, element)
+
+
+def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], object]]:
+    """Every function of a rule."""
+    return [
+        lambda: rules.length(given),
+        lambda: rules.begin(given),
+        lambda: one.run(rules, given=given),
+        lambda: rules.finish(given, one.state),
+    ]
+
+
+# ----------------------------------------------------------------------------------------------- unsound cases
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(150, id="quick"), pytest.param(4_000, id="slow", marks=pytest.mark.slow)]
+)
+def test_a_case_is_taken_if_and_only_if_the_operator_table_takes_it(
+    count: int, rules: Rules, subtests: pytest.Subtests
+) -> None:
+    """Sound cases with something wrong: wrong ranks, sizes of any size, attributes cut off, huge and zero."""
+    for name in NAMES:
+        with subtests.test(name):
+            check_mutations(name, count, rules)
+
+
+def check_mutations(name: str, count: int, rules: Rules) -> None:
+    mutations = Mutations(f"{name}/{count}")
+    cases = list[Given]()
+    number = 0
+    while len(cases) < count:
+        inputs, attrs = random_call(name, f"hostile/{number}", "tiny")
+        number += 1
+        right = [Given.of(case) for case in cases_of(name, inputs, attrs, (mutations.random.random(),))]
+        cases += [mutations.of(given) for given in right for _ in range(5)]
+    home = rules.rule(BY_NAME[name].id)
+    answers = rules.calls([(home, encode_call("length", [CASE], [given.words])) for given in cases])
+    refusals = 0
+    for given, answer in zip(cases, answers, strict=True):
+        case = sound(given)
+        if isinstance(answer, Refusal):
+            refusals += 1
+            assert answer.name in NAMED, (answer, given)
+            # A mutation may make it a case of another family.
+            assert case is None or rules.rule(given.op) != home, (answer, given)
+        else:
+            assert case is not None, given
+            assert decode(["uint64", "uint16"], answer)[0] == rule_of(case).length(case), given
+    assert refusals > count // 4
+
+
+def test_steps_of_hostile_cases_are_refused_as_their_lengths_are(rules: Rules) -> None:
+    mutations = Mutations("steps")
+    looked = 0
+    for name in NAMES:
+        one = one_step(name)
+        home = rules.rule(one.given.op)
+        cases = [mutations.of(one.given) for _ in range(12)]
+        lengths = rules.calls([(home, encode_call("length", [CASE], [given.words])) for given in cases])
+        for given, found in zip(cases, lengths, strict=True):
+            if not isinstance(found, Refusal):
+                continue
+            looked += 1
+            rules.of_operator[given.op] = home
+            for call in calls_of(rules, given, one):
+                refused(call, found.name, *found.values)
+        rules.of_operator.clear()
+    assert looked > 200
