@@ -195,15 +195,16 @@ library Grid {
     function _ofSum(Sum memory sum, uint256 b, uint256 toward) private pure returns (int256 place) {
         bool negative = Kulisch.isNegative(sum);
         Sum memory size = Kulisch.absolute(sum);
-        (uint256 hi, uint256 mid, uint256 lo) = (size.hi, size.mid, size.lo);
+        (uint256 m, uint256 rest) = (size.hi, size.mid);
         unchecked {
+            // NOTE: from 2^512 units on, which is 2^214, every sum is beyond the grid, whatever follows.
             int256 exponent = 512 - UNIT;
-            if (hi == 0) (hi, mid, lo, exponent) = (mid, lo, 0, exponent - 256);
-            if (hi == 0) (hi, mid, exponent) = (mid, 0, exponent - 256);
+            if (m == 0) (m, rest, exponent) = (rest, size.lo, exponent - 256);
+            if (m == 0) (m, rest, exponent) = (rest, 0, exponent - 256);
             // NOTE: a shift by 256 gives zero.
-            uint256 zeros = clz(hi);
-            (hi, lo) = (hi << zeros | mid >> (256 - zeros), mid << zeros | lo);
-            place = _rounded(hi, lo != 0, exponent - int256(zeros), b, negative ? 2 - toward : toward);
+            uint256 zeros = clz(m);
+            (m, rest) = (m << zeros | rest >> (256 - zeros), rest << zeros);
+            place = _rounded(m, rest != 0, exponent - int256(zeros), b, negative ? 2 - toward : toward);
             return negative ? -place : place;
         }
     }

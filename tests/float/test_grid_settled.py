@@ -147,8 +147,7 @@ def check_function(batch: Batch, brackets: elementary.Batch, name: str, count: i
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_elementary_functions(start_anvil: Callable[..., Anvil], batch: Batch, count: int) -> None:
+@pytest.mark.parametrize("name", elementary.FUNCTIONS)
+def test_elementary_functions(start_anvil: Callable[..., Anvil], batch: Batch, name: str, count: int) -> None:
     """Never undecided. The brackets come from a chain of their own."""
-    brackets = elementary.Batch(start_anvil(*ANVIL_OPTIONS).url)
-    for name in elementary.FUNCTIONS:
-        check_function(batch, brackets, name, count, 10 + count)
+    check_function(batch, elementary.Batch(start_anvil(*ANVIL_OPTIONS).url), name, count, 10 + count)
