@@ -13,10 +13,10 @@ import {clz} from "clz/Clz.sol";
 ///     low = high    the value is exactly `low 2^exponent`, negated if `sign` is 2^31
 ///     low < high    `low 2^exponent < |value| < high 2^exponent`, strictly
 ///
-/// Of an inexact value of a size from 2^-200 to 2^200, low and high agree to 100 bits or more, and no number of 25
-/// significant bits or fewer lies strictly between them: so whatever grid of up to 24 bits the value is rounded to,
-/// in whatever direction, every number inside gives the result. Larger and smaller values are given as between
-/// 2^2100 and 2^2101, or 2^-1900 and 2^-1899, whatever they are. low is at least 2^100, high below 2^200.
+/// low and high of an inexact value agree to 100 bits or more, and no number of 25 significant bits or fewer lies
+/// strictly between them: so whatever grid of up to 24 bits the value is rounded to, in whatever direction, every number
+/// inside gives the result. Values beyond 2^369 and below 2^-369 may instead be given as between 2^2100 and 2^2101, or
+/// 2^-1900 and 2^-1899. low is at least 2^100, high below 2^200.
 library ElementaryBracket {
     /// @notice The ends of a bracket have different roundings.
     error Undecided(uint256 low, uint256 high, int256 exponent);
@@ -44,7 +44,7 @@ library ElementaryBracket {
         return ((1 << 116) - 1, 1 << 116, -116, sign);
     }
 
-    /// @notice Beyond 2^200, or below 2^-200.
+    /// @notice Beyond 2^369, or below 2^-369.
     function beyond(bool large, uint256 sign) internal pure returns (uint256, uint256, int256, uint256) {
         return (1 << 100, 1 << 101, large ? int256(2000) : -2000, sign);
     }

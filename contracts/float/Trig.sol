@@ -69,7 +69,8 @@ library Trig {
             } else {
                 turns -= nearest;
             }
-            // SAFETY: no binary32 is as near as 2^-32 to a multiple of pi/2, so turns has more than 128 bits.
+            // SAFETY: no binary32 from pi/4 on is as near as 2^-30 to a multiple of pi/2 (docs/float-elementary.md), so
+            // turns has more than 190 bits, of which the last 24 may be wrong.
             uint256 length = ElementaryBracket.bitLength(turns);
             r = ((turns >> (length - 128)) * HALF_PI_127) >> 129;
             g = 352 - length;

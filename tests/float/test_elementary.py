@@ -110,7 +110,7 @@ def check_bracket(name: str, around: Bracket, operands: list[float], value: int)
     if sign:
         down, up = -up, -down
     if abs(exponent) == 2000:
-        assert down > 2.0**200 if exponent > 0 else up < 2.0**-200
+        assert down > 2.0**369 if exponent > 0 else up < 2.0**-369
         return
     scaled = [gmpy2.mul_2exp(v, EXPONENTS) for v in (down, up)]
     ends = [gmpy2.mul_2exp(gmpy2.mpfr(m), exponent + EXPONENTS) for m in (low, high)]
