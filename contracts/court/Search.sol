@@ -173,9 +173,8 @@ abstract contract Search is CourtBase {
         });
     }
 
-    function _rule(Case memory which) internal view returns (IRule rule) {
-        rule = OPSET.rule(which.op, which.mode);
-        if (address(rule) == address(0)) revert NoRule(which.op, which.mode);
+    function _rule(Case memory which) internal view returns (IRule) {
+        return OPSET.rule(which.op, which.mode);
     }
 
     function _shape(Dispute calldata dispute, uint8 output) private pure returns (Shape memory) {

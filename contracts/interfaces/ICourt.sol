@@ -137,7 +137,6 @@ interface ICourt {
     error SameState();
     error StateNotNeeded();
     error OutsideTensor(uint8 input, uint64 element);
-    error NoRule(uint16 op, uint8 mode);
 
     // ------------------------------------------------------------------ moves
 

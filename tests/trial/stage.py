@@ -1,0 +1,184 @@
+"""The Court on a local chain, and trials that two parties play on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from repops.opset import Dtype
+from web3 import HTTPProvider, Web3
+
+from referee_py.commit import Record
+from referee_py.errors import AssayError
+from referee_py.program import TensorType
+from referee_py.trial import (
+    Answer,
+    Compare,
+    Dispute,
+    JudgeStep,
+    Move,
+    NodesDescend,
+    NodesReveal,
+    Post,
+    ShowLeaf,
+    ShowOutput,
+    Stage,
+    Tensor,
+    Timeout,
+    TrialState,
+    apply,
+    open_trial,
+)
+from referee_py.trial.solver import plan
+from tests.conftest import Anvil
+from tests.referee_py.trial.parties import Known, Setting
+from tests.solidity import compiled
+from trainer_node.chain.contracts import load_artifact
+
+FAMILIES = (
+    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
+    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
+)
+"""In the order of Opset1."""
+NOBODY = "0x" + "00" * 20
+
+
+@dataclass
+class Played:
+    losers: int
+    late: bool
+    gas: list[int]
+    state: TrialState
+
+
+class Stand:
+    """A court over all rules, with a bench that opens trials."""
+
+    def __init__(self, anvil: Anvil) -> None:
+        self.web3 = Web3(HTTPProvider(anvil.url))
+        self.deployer, *self.players = self.web3.eth.accounts[:3]
+        rules = [self._deploy(name) for name in FAMILIES]
+        opset = self._deploy("Opset1", rules, [NOBODY] * len(FAMILIES))
+        artifact = load_artifact("Court")
+        self.court = self.web3.eth.contract(self._deploy("Court", opset), abi=artifact.abi)
+        bench = compiled("tests/contracts/court/Bench.sol", "Bench")
+        address = self._create(bench.abi, bench.bytecode, self.court.address)
+        self.bench = self.web3.eth.contract(address, abi=bench.abi)
+        self.trials = 0
+
+    def _deploy(self, name: str, *arguments: Any) -> str:
+        artifact = load_artifact(name)
+        return self._create(artifact.abi, artifact.bytecode, *arguments)
+
+    def _create(self, abi: Any, bytecode: bytes, *arguments: Any) -> str:
+        made = self.web3.eth.contract(abi=abi, bytecode=bytecode)
+        sent = made.constructor(*arguments).transact({"from": self.deployer})
+        return str(self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)["contractAddress"])
+
+    def open(self, setting: Setting, clock: int = 1000) -> int:
+        self.trials += 1
+        call = self.bench.functions.open(self.trials, self.players, clock, encode_dispute(setting.dispute))
+        self._send(call, self.deployer)
+        return int(self.court.functions.trialOf(self.bench.address, self.trials).call())
+
+    def play(self, setting: Setting, served: bool, clock: int = 1000) -> Played:
+        """To the end; after every transaction the contract's trial is that of the Python rules."""
+        trial = self.open(setting, clock)
+        state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
+        known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
+        gas = list[int]()
+        while state.stage is not Stage.DONE:
+            before = state
+            for side in (0, 1):
+                moves = plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
+                if not moves:
+                    continue
+                gas.append(self.send(trial, setting.dispute, moves, side))
+                for move in moves:
+                    state = apply(state, setting.dispute, move, self.players[side], self.now())
+                    if isinstance(move, NodesReveal):
+                        known[1 - side].revealed = move.children
+                    if isinstance(move, ShowLeaf):
+                        known[1 - side].shown = move.leaf
+                self.same(trial, state)
+            assert state != before, "somebody can always move"
+        losers, late = self.bench.functions.results(self.trials).call()
+        return Played(losers, late, gas, state)
+
+    def send(self, trial: int, dispute: Dispute, moves: list[Move], side: int) -> int:
+        """The gas of these moves in one transaction."""
+        calls = [
+            self.court.encode_abi(name, [trial, *given]) for name, given in (_call(m, dispute) for m in moves)
+        ]
+        return self._send(self.court.functions.multicall(calls), self.players[side])
+
+    def same(self, trial: int, state: TrialState) -> None:
+        found = self.court.functions.getTrial(trial).call()
+        named = dict(zip((item["name"] for item in self._fields()), found, strict=True))
+        assert Stage(named["stage"]) is state.stage
+        assert named["losers"] == state.losers
+        assert tuple(named["clock"]) == state.clock
+        if state.stage is not Stage.DONE:
+            assert named["posted"] == state.posted
+            assert (named["height"], named["index"]) == (state.height, state.index)
+            assert tuple(named["nodes"]) == state.nodes
+        if state.steps:
+            assert (named["element"], *named["values"]) == (state.element, *state.values)
+            assert (named["lo"], named["hi"], named["steps"]) == (state.lo, state.hi, state.steps)
+            assert named["agreed"] == Web3.keccak(state.agreed)
+
+    def now(self) -> int:
+        return int(self.web3.eth.get_block("latest")["timestamp"])
+
+    def _fields(self) -> Any:
+        (found,) = [item for item in self.court.abi if item.get("name") == "getTrial"]
+        return found["outputs"][0]["components"]
+
+    def _send(self, call: Any, sender: str) -> int:
+        sent = call.transact({"from": sender})
+        receipt = self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)
+        if receipt["status"] != 1:
+            raise AssayError(f"reverted: {call.fn_name}")
+        return int(receipt["gasUsed"])
+
+
+def _call(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
+    """The function of a move, and its arguments after the trial's id."""
+    file = encode_dispute(dispute)
+    match move:
+        case ShowOutput():
+            return "showOutput", [move.side, file, move.root]
+        case NodesReveal():
+            return "reveal", [move.side, move.children]
+        case NodesDescend():
+            return "descend", [file, move.child, move.node0, move.path0, move.node1, move.path1]
+        case ShowLeaf():
+            return "showLeaf", [move.side, move.leaf]
+        case Compare():
+            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs)]
+        case Post():
+            return "post", [move.states]
+        case Answer():
+            return "answer", [move.states, move.place, move.own]
+        case JudgeStep():
+            openings = [(o.input, o.element, o.leaf, o.path) for o in move.openings]
+            return "judge", [file, _tensors(move.inputs), move.agreed, openings]
+        case Timeout():
+            return "timeout", []
+    raise TypeError(move)
+
+
+def encode_dispute(dispute: Dispute) -> Any:
+    return [_record(record) for record in dispute.records], dispute.structure, dispute.mode
+
+
+def _record(record: Record) -> Any:
+    return record.structure, record.inputs, record.outputs, record.log
+
+
+def _tensors(inputs: tuple[Tensor, ...]) -> Any:
+    return [(_shape(tensor.type), tensor.root) for tensor in inputs]
+
+
+def _shape(kind: TensorType) -> tuple[Dtype, tuple[int, ...]]:
+    return kind.dtype, kind.shape

@@ -1,0 +1,40 @@
+"""Trials on a local chain: whoever has one element of any operator wrong by one ulp loses to whoever has it right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from repops.calls import random_call
+from repops.opset import OPS
+
+from tests.conftest import Anvil
+from tests.referee_py.trial.parties import Setting
+
+from .stage import Stand
+
+PER_OPERATOR = 4
+
+
+@pytest.fixture
+def stand(start_anvil: Callable[..., Anvil]) -> Stand:
+    return Stand(start_anvil())
+
+
+def test_one_wrong_element_of_any_operator_loses(stand: Stand) -> None:
+    """The honest party is either side, and tensors are served or shown piece by piece."""
+    rng = np.random.default_rng(5)
+    for name in (op.name for op in OPS):
+        played = 0
+        for number in range(40):
+            inputs, attrs = random_call(name, f"court/{number}", "tiny" if number % 5 else "usual")
+            setting = Setting.of(name, inputs, attrs, rng.random(), played % 2, int(rng.integers(0, 60)))
+            if setting is None:
+                continue
+            result = stand.play(setting, served=played < 2)
+            assert (result.losers, result.late) == (2 - setting.honest, False), (name, number)
+            played += 1
+            if played == PER_OPERATOR:
+                break
+        assert played == PER_OPERATOR, name
