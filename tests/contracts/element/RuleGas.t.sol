@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "../Base.t.sol";
+import {Case, IRule, Opened, Shape} from "contracts/element/IRule.sol";
+
+/// @notice What one step of each family costs as a call, with what the shapes and attributes cost to check. Sums and
+/// contractions also at their dearest: where most is folded, and with operands that no short way is for.
+/// forge-config: default.isolate = true
+contract RuleGasTest is Base {
+    uint8 private constant F32 = 1;
+    uint8 private constant I64 = 2;
+    uint64 private constant HALF = 0x3F000000;
+    uint64 private constant PI = 0x40490FDB;
+    uint64 private constant SUBNORMAL = 0x00412345;
+
+    Case private _case;
+    Opened[] private _opened;
+
+    // ------------------------------------------------------------------ builders
+
+    function _operator(uint16 op, bytes memory attributes) private {
+        delete _case;
+        delete _opened;
+        (_case.op, _case.mode, _case.attributes) = (op, 1, attributes);
+    }
+
+    function _input(uint8 dtype, uint64[] memory dims) private {
+        _case.inputs.push(Shape(dtype, dims));
+    }
+
+    function _output(uint8 dtype, uint64[] memory dims, uint64 element) private {
+        _case.outputs.push(Shape(dtype, dims));
+        _case.element = element;
+    }
+
+    function _open(uint8 input, uint64 element, uint64 bits) private {
+        _opened.push(Opened(input, element, bits));
+    }
+
+    function _dims() private pure returns (uint64[] memory) {
+        return new uint64[](0);
+    }
+
+    function _dims(uint64 a) private pure returns (uint64[] memory dims) {
+        dims = new uint64[](1);
+        dims[0] = a;
+    }
+
+    function _dims(uint64 a, uint64 b) private pure returns (uint64[] memory dims) {
+        dims = new uint64[](2);
+        (dims[0], dims[1]) = (a, b);
+    }
+
+    function _dims(uint64 a, uint64 b, uint64 c) private pure returns (uint64[] memory dims) {
+        dims = new uint64[](3);
+        (dims[0], dims[1], dims[2]) = (a, b, c);
+    }
+
+    function _dims(uint64 a, uint64 b, uint64 c, uint64 d) private pure returns (uint64[] memory dims) {
+        dims = new uint64[](4);
+        (dims[0], dims[1], dims[2], dims[3]) = (a, b, c, d);
+    }
+
+    function _ints(uint64[] memory values) private pure returns (bytes memory encoded) {
+        encoded = abi.encodePacked(uint8(values.length));
+        for (uint256 i = 0; i < values.length; ++i) {
+            encoded = abi.encodePacked(encoded, values[i]);
+        }
+    }
+
+    /// @dev stride, padding, dilation.
+    function _window() private pure returns (bytes memory) {
+        return abi.encodePacked(_ints(_dims(1, 1)), _ints(_dims(1, 1)), _ints(_dims(1, 1)));
+    }
+
+    /// @dev 32-bit words that are all `word`.
+    function _state(uint256 words, uint32 word) private pure returns (bytes memory state) {
+        for (uint256 i = 0; i < words; ++i) {
+            state = abi.encodePacked(state, word);
+        }
+    }
+
+    function _saved(string memory family, string memory name, uint64 t, bytes memory state) private {
+        IRule rule = IRule(deploy(string.concat(family, ".sol:", family), ""));
+        rule.step(_case, t, state, _opened);
+        vm.snapshotGasLastCall("element", string.concat(family, ", ", name));
+    }
+
+    // ------------------------------------------------------------------ one step
+
+    function test_elementwise() public {
+        _operator(1, "");
+        _input(F32, _dims(8, 3, 64, 64));
+        _input(F32, _dims(3, 1, 1));
+        _output(F32, _dims(8, 3, 64, 64), 70_000);
+        _open(0, 70_000, HALF);
+        _open(1, 2, PI);
+        _saved("Elementwise", "add, broadcast", 0, _state(2, 0));
+        _operator(30, hex"02");
+        _input(F32, _dims(64, 64));
+        _output(I64, _dims(64, 64), 70);
+        _open(0, 70, PI);
+        _saved("Elementwise", "cast", 0, _state(2, 0));
+    }
+
+    function _unary(uint16 op, uint64 bits, string memory family, string memory name) private {
+        _operator(op, "");
+        _input(F32, _dims(8, 64));
+        _output(F32, _dims(8, 64), 99);
+        _open(0, 99, bits);
+        _saved(family, name, 0, _state(2, 0));
+    }
+
+    function test_elementary() public {
+        _unary(9, PI, "Exponentials", "exp");
+        _unary(12, HALF, "Exponentials", "erf");
+        _unary(13, PI, "Exponentials", "tanh");
+        _unary(10, PI, "Logarithms", "log");
+        _unary(16, PI, "Logarithms", "log1p");
+        _unary(14, PI, "Trigonometry", "sin");
+        // 2^100: the argument is reduced by pi to many bits.
+        _unary(14, 0x71800000, "Trigonometry", "sin of a large number");
+        _operator(17, "");
+        _input(F32, _dims(8, 64));
+        _input(F32, _dims());
+        _output(F32, _dims(8, 64), 99);
+        _open(0, 99, PI);
+        _open(1, 0, HALF + 1);
+        _saved("Logarithms", "pow", 0, _state(2, 0));
+    }
+
+    /// @dev Term k of an element of the second row and the first column.
+    function _product(uint64 k, uint64 a, uint64 b) private {
+        _operator(50, "");
+        _input(F32, _dims(64, 4096));
+        _input(F32, _dims(4096, 1024));
+        _output(F32, _dims(64, 1024), 1024);
+        _open(0, 4096 + k, a);
+        _open(1, k * 1024, b);
+    }
+
+    function test_contractions() public {
+        _product(513, HALF, PI);
+        _saved("Contractions", "mm", 513, abi.encodePacked(uint32(HALF), uint32(PI)));
+        // A chunk ends, so the sums are added as well, and no number is a normal one.
+        _product(512, SUBNORMAL, SUBNORMAL);
+        _saved("Contractions", "mm, worst", 512, abi.encodePacked(uint32(SUBNORMAL), uint32(SUBNORMAL)));
+        _operator(52, abi.encodePacked(_window(), uint64(2)));
+        _input(F32, _dims(8, 128, 28, 28));
+        _input(F32, _dims(128, 64, 3, 3));
+        _output(F32, _dims(8, 128, 28, 28), 100_352 + 64 * 784 + 29);
+        _open(0, 100_352 + 64 * 784 + 29, HALF);
+        _open(1, 64 * 576 + 4, PI);
+        _saved("Contractions", "conv2d", 4, abi.encodePacked(uint32(HALF), uint32(PI)));
+    }
+
+    function test_contractionGradients() public {
+        _operator(53, abi.encodePacked(_window(), uint64(2), _ints(_dims(28, 28))));
+        _input(F32, _dims(8, 128, 28, 28));
+        _input(F32, _dims(128, 64, 3, 3));
+        _output(F32, _dims(8, 128, 28, 28), 100_352 + 64 * 784 + 29);
+        _open(0, 100_352 + 64 * 784 + 29, HALF);
+        _open(1, 64 * 576 + 4, PI);
+        _saved("Contractions", "conv2d_input_grad", 4, abi.encodePacked(uint32(HALF), uint32(PI)));
+        _operator(54, abi.encodePacked(_window(), uint64(2), _ints(_dims(3, 3))));
+        _input(F32, _dims(8, 128, 28, 28));
+        _input(F32, _dims(8, 128, 28, 28));
+        _output(F32, _dims(128, 64, 3, 3), 64 * 576 + 4);
+        _open(0, 64 * 784 + 29, HALF);
+        _open(1, 64 * 784 + 29, PI);
+        _saved("Contractions", "conv2d_weight_grad", 29, abi.encodePacked(uint32(HALF), uint32(PI)));
+    }
+
+    /// @dev Of all elements.
+    function _sum(uint64 items, uint64 element, uint64 bits) private {
+        _operator(40, abi.encodePacked(_ints(_dims(0)), uint64(0)));
+        _input(F32, _dims(items));
+        _output(F32, _dims(), 0);
+        _open(0, element, bits);
+    }
+
+    function test_sums() public {
+        _sum(4096, 32, PI);
+        _saved("Reductions", "sum", 1, _state(6, uint32(HALF)));
+        // The last lane: all fold.
+        _sum(4096, 4095, PI);
+        _saved("Reductions", "sum, end of a block", 4095, _state(6, uint32(HALF)));
+        // The last step of 2^39 elements: every lane of all four levels is folded, and nothing is ordinary. No element is there.
+        _sum(1 << 39, 0, 0);
+        delete _opened;
+        _saved("Reductions", "sum, worst", (1 << 41) - 1, _state(24, uint32(SUBNORMAL)));
+    }
+
+    function test_largest() public {
+        _operator(41, abi.encodePacked(_ints(_dims(1)), uint64(1)));
+        _input(F32, _dims(64, 1000));
+        _output(F32, _dims(64, 1), 3);
+        _open(0, 3007, PI);
+        _saved("Reductions", "amax", 7, _state(2, 0));
+        _operator(42, abi.encodePacked(uint64(1), uint64(0)));
+        _input(F32, _dims(64, 1000));
+        _output(I64, _dims(64), 3);
+        _open(0, 3007, PI);
+        _saved("Reductions", "argmax", 7, _state(4, 0));
+        _operator(55, abi.encodePacked(_ints(_dims(3, 3)), _window()));
+        _input(F32, _dims(8, 64, 112, 112));
+        _output(F32, _dims(8, 64, 112, 112), 114);
+        _case.outputs.push(Shape(I64, _dims(8, 64, 112, 112)));
+        _open(0, 114, PI);
+        _saved("Pooling", "max_pool2d", 4, _state(4, 0));
+    }
+
+    function test_rows() public {
+        _operator(60, "");
+        _input(F32, _dims(50_257, 768));
+        _input(I64, _dims(4, 256));
+        _output(F32, _dims(4, 256, 768), 768 * 5 + 9);
+        _open(1, 5, 1234);
+        _open(0, 1234 * 768 + 9, PI);
+        _saved("Rows", "take", 0, _state(2, 0));
+        _operator(61, "");
+        _input(F32, _dims(50_257, 768));
+        _input(I64, _dims(4, 256));
+        _input(F32, _dims(4, 256, 768));
+        _output(F32, _dims(50_257, 768), 1234 * 768 + 9);
+        _open(1, 5, 1234);
+        _open(2, 5 * 768 + 9, PI);
+        _saved("Rows", "scatter_add", 6, _state(1, uint32(HALF)));
+    }
+
+    function test_layout() public {
+        _operator(71, _ints(_dims(0, 2, 1, 3)));
+        _input(F32, _dims(4, 256, 12, 64));
+        _output(F32, _dims(4, 12, 256, 64), 64 * 256);
+        _open(0, 64, PI);
+        _saved("Layout", "permute", 0, _state(2, 0));
+        _operator(74, abi.encodePacked(uint64(1)));
+        for (uint256 i = 0; i < 12; ++i) {
+            _input(F32, _dims(256, 64));
+        }
+        _output(F32, _dims(256, 768), 767);
+        _open(11, 63, PI);
+        _saved("Layout", "cat of 12", 0, _state(2, 0));
+    }
+
+    function test_sources() public {
+        _operator(82, abi.encodePacked(_ints(_dims(256, 768)), F32, uint64(7)));
+        _input(I64, _dims());
+        _input(I64, _dims());
+        _output(F32, _dims(256, 768), 1234);
+        _open(0, 0, 42);
+        _open(1, 0, 3);
+        _saved("Sources", "philox", 0, _state(2, 0));
+    }
+}
