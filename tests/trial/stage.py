@@ -108,7 +108,8 @@ class Stand:
     def send(self, trial: int, dispute: Dispute, moves: list[Move], side: int) -> int:
         """The gas of these moves in one transaction."""
         calls = [
-            self.court.encode_abi(name, [trial, *given]) for name, given in (_call(m, dispute) for m in moves)
+            self.court.encode_abi(name, [trial, *given])
+            for name, given in (call_of(m, dispute) for m in moves)
         ]
         return self._send(self.court.functions.multicall(calls), self.players[side])
 
@@ -127,6 +128,15 @@ class Stand:
             assert (named["lo"], named["hi"], named["steps"]) == (state.lo, state.hi, state.steps)
             assert named["agreed"] == Web3.keccak(state.agreed)
 
+    def errors(self) -> list[Any]:
+        """Of the court, of its libraries and of the rules."""
+        abis = (load_artifact(name).abi for name in ("Court", *FAMILIES))
+        return [item for abi in abis for item in abi if item["type"] == "error"]
+
+    def wait(self, seconds: int) -> None:
+        for method, given in (("evm_increaseTime", [seconds]), ("evm_mine", [])):
+            self.web3.provider.make_request(method, given)  # type: ignore[arg-type]
+
     def now(self) -> int:
         return int(self.web3.eth.get_block("latest")["timestamp"])
 
@@ -142,7 +152,7 @@ class Stand:
         return int(receipt["gasUsed"])
 
 
-def _call(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
+def call_of(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
     """The function of a move, and its arguments after the trial's id."""
     file = encode_dispute(dispute)
     match move:

@@ -1,0 +1,209 @@
+"""Moves that the rules refuse are refused by the contract, for the same reason and without a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from eth_utils.crypto import keccak
+from web3.exceptions import ContractCustomError
+
+from referee_py.errors import InvalidProof
+from referee_py.trial import (
+    Answer,
+    Compare,
+    JudgeStep,
+    Move,
+    NodesDescend,
+    NodesReveal,
+    Opening,
+    Post,
+    ShowLeaf,
+    ShowOutput,
+    Stage,
+    Timeout,
+    TrialState,
+    apply,
+    open_trial,
+)
+from referee_py.trial.refusals import Refusal
+from referee_py.trial.solver import plan
+from tests.conftest import Anvil
+from tests.referee_py.trial.parties import Known, Setting
+
+from .stage import Stand, call_of
+
+CLOCK = 1000
+REFUSALS = {
+    *(
+        "WrongStage",
+        "NoSuchSide",
+        "AlreadyShown",
+        "NotPlayer",
+        "AnotherHash",
+        "LeafTooLong",
+        "WrongInputCount",
+    ),
+    *("BadStates", "NoSuchPlace", "OutsideTensor", "NotOpened", "NotTaken", "NotTooLate", "StateNotNeeded"),
+    *("BadDescent", "PathsDiffer", "ChildOutOfRange", "NoDifference", "a proof"),
+}
+PROOFS = {"WrongPathLength", "WrongChildCount", "PathMismatch", "IndexOutOfTree"}
+
+
+def other(value: bytes) -> bytes:
+    return bytes([value[0] ^ 1, *value[1:]])
+
+
+def strangers() -> Iterator[Move]:
+    """A move of each stage, of another operator."""
+    hash_, opening = bytes([7]) * 32, Opening(0, 0, b"1234", ())
+    yield ShowOutput(0, hash_)
+    yield NodesReveal(1, (hash_,))
+    yield NodesDescend(0, hash_, (), other(hash_), ())
+    yield ShowLeaf(1, b"1234")
+    yield Compare(b"1234", b"5678", ())
+    yield Post(b"")
+    yield Answer(b"", 0, b"")
+    yield JudgeStep((), b"", (opening,))
+    yield Timeout()
+
+
+def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
+    """Moves beside a good one."""
+    match move:
+        case ShowOutput():
+            yield from (
+                replace(move, root=other(move.root)),
+                replace(move, side=2),
+                replace(move, side=1 - move.side),
+            )
+        case NodesReveal():
+            yield from (replace(move, side=3), replace(move, children=move.children[:-1]))
+            yield replace(move, children=(other(move.children[0]), *move.children[1:]))
+        case NodesDescend():
+            yield replace(move, child=move.child + 1)
+            yield replace(move, child=move.child + (1 << len(move.path0)))
+            yield replace(move, node1=move.node0)
+            yield replace(move, node0=other(move.node0))
+            yield replace(move, path0=move.path0[:-1])
+            yield replace(move, path0=move.path0[:1], path1=move.path1[:1])
+            yield replace(move, path0=(*move.path0, move.node0), path1=(*move.path1, move.node0))
+        case ShowLeaf():
+            yield from (
+                replace(move, leaf=move.leaf + b"1"),
+                replace(move, leaf=bytes(1025)),
+                replace(move, side=9),
+            )
+        case Compare():
+            yield replace(move, leaf0=move.leaf1)
+            yield replace(move, inputs=move.inputs[:-1])
+            yield replace(move, inputs=(replace(move.inputs[0], root=bytes(32)), *move.inputs[1:]))
+        case Post():
+            yield from (Post(move.states + b"1"), Post(move.states[:-1]))
+        case Answer():
+            yield replace(move, states=other(move.states))
+            yield replace(move, place=len(move.states) // state.state_bytes + 1)
+            yield replace(move, own=move.own[:-1] if move.own else b"1")
+            yield replace(move, place=len(move.states) // state.state_bytes, own=b"1")
+            if move.own:
+                start = move.place * state.state_bytes
+                yield replace(move, own=move.states[start : start + state.state_bytes])
+        case JudgeStep():
+            first = move.openings[0]
+            yield replace(move, agreed=other(move.agreed))
+            yield replace(move, openings=move.openings[1:])
+            yield replace(move, openings=(*move.openings, first))
+            yield replace(move, openings=(replace(first, input=200), *move.openings[1:]))
+            yield replace(move, openings=(replace(first, element=1 << 50), *move.openings[1:]))
+            yield replace(move, openings=(replace(first, leaf=other(first.leaf)), *move.openings[1:]))
+            yield replace(move, openings=(replace(first, path=first.path[:-1]), *move.openings[1:]))
+            yield replace(move, inputs=())
+
+
+class Table:
+    """One trial on both boards."""
+
+    def __init__(self, stand: Stand, setting: Setting) -> None:
+        self.stand, self.setting = stand, setting
+        self.trial = stand.open(setting, CLOCK)
+        players = stand.players[0], stand.players[1]
+        self.state = open_trial(setting.dispute, players, (CLOCK, CLOCK), stand.now())
+        self.names = {
+            keccak(text=f"{e['name']}({','.join(i['type'] for i in e['inputs'])})")[:4].hex(): e["name"]
+            for e in stand.errors()
+        }
+        self.seen = set[str]()
+
+    def by_rules(self, move: Move, side: int) -> str | None:
+        try:
+            apply(self.state, self.setting.dispute, move, self.stand.players[side], self.stand.now())
+        except Refusal as refusal:
+            return type(refusal).__name__
+        except InvalidProof:
+            return "a proof"
+        return None
+
+    def by_contract(self, move: Move, side: int) -> str | None:
+        name, given = call_of(move, self.setting.dispute)
+        call = self.stand.court.get_function_by_name(name)(self.trial, *given)
+        try:
+            call.call({"from": self.stand.players[side]})
+        except ContractCustomError as error:
+            found = self.names[str(error.data)[2:10]]
+            return "a proof" if found in PROOFS else found
+        return None
+
+    def compare(self, move: Move) -> None:
+        for side in (0, 1):
+            want, found = self.by_rules(move, side), self.by_contract(move, side)
+            # NOTE: where paths lead to no root, contract and rules may look at another thing first.
+            assert found == want or {found, want} == {"a proof", "AnotherHash"}, (move, side)
+            self.seen |= {want} if want else set()
+
+
+@pytest.mark.parametrize("honest", [0, 1])
+def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], honest: int) -> None:
+    rng = np.random.default_rng(honest)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((70, 700), (700, 90))]
+    setting = Setting.of("mm", inputs, {}, 0.6, honest, 300)
+    assert setting is not None
+    table = Table(Stand(start_anvil()), setting)
+    known = [Known(), Known()]
+    while table.state.stage is not Stage.DONE:
+        for side in (0, 1):
+            now = table.stand.now()
+            for move in plan(table.state, setting.dispute, side, setting.sides[side], known[side], now)[:1]:
+                for bad in (*strangers(), *spoiled(table.state, move)):
+                    table.compare(bad)
+                table.stand.send(table.trial, setting.dispute, [move], side)
+                table.state = apply(
+                    table.state, setting.dispute, move, table.stand.players[side], table.stand.now()
+                )
+                if isinstance(move, NodesReveal):
+                    known[1 - side].revealed = move.children
+                if isinstance(move, ShowLeaf):
+                    known[1 - side].shown = move.leaf
+                if isinstance(move, (ShowOutput, NodesReveal, ShowLeaf)) and not table.state.posted:
+                    continue
+                table.compare(move)
+                table.stand.same(table.trial, table.state)
+    assert table.state.losers == 2 - honest
+    assert table.seen >= REFUSALS, REFUSALS - table.seen
+
+
+def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..., Anvil]) -> None:
+    rng = np.random.default_rng(3)
+    setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.6, 0, 300)
+    assert setting is not None
+    table = Table(Stand(start_anvil()), setting)
+    (move,) = plan(table.state, setting.dispute, 0, setting.sides[0], Known(), table.stand.now())
+    table.stand.send(table.trial, setting.dispute, [move], 0)
+    table.state = apply(table.state, setting.dispute, move, table.stand.players[0], table.stand.now())
+    table.stand.wait(CLOCK + 1)
+    for bad in (move, *strangers()):
+        table.compare(bad)
+    assert "TooLate" in table.seen
+    table.stand.send(table.trial, setting.dispute, [Timeout()], 0)
+    assert tuple(table.stand.bench.functions.results(table.stand.trials).call()) == (2, True)
