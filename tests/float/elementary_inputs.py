@@ -35,12 +35,17 @@ CORNERS = {
 }
 CORNERS["rsqrt"] = CORNERS["log"] + [4.0**k for k in range(-74, 64)]
 CORNERS["cos"] = CORNERS["sin"]
+# The binary32 values nearest to multiples of pi / 2, of all and of those from 2^111 on, which need most bits of 2 / pi.
+TURNS = [0x6F79BE45, 0x50A3E87F, 0x6FF9BE45, 0x5123E87F, 0x7079BE45, 0x6A1976F1]
+TURNS += [0x77584625, 0x7B1675C0, 0x7C6C3305, 0x7EBDCDA0, 0x7F3DCDA0]
 
 
 def hard_cases(name: str) -> U32:
-    """Those of tests/kernels, with both signs where the function is even or odd."""
+    """Those of tests/kernels, with both signs where the function is even or odd; of sin and cos also TURNS."""
     lines = [line.split() for line in (KERNELS / "hard_cases.txt").read_text().splitlines() if line[0] != "#"]
     x = np.array([int(bits, 16) for function, bits, _ in lines if function == name], np.uint32)
+    if name in ("sin", "cos"):
+        x = np.concatenate([x, np.array(TURNS, np.uint32)])
     return np.concatenate([x, x ^ SIGN]) if name in EVEN_OR_ODD else x
 
 
