@@ -54,7 +54,7 @@ library Cases {
 
     /// @notice Step `t` is one of the chain's, and the state before it has its size.
     function step(uint64 t, uint256 steps, uint256 given, uint256 wanted) internal pure {
-        // SAFETY: chains have at most 2^62 steps, of which those of max-pooling over the largest window.
+        // SAFETY: the longest chains, those of max-pooling over the largest window, have less than 2^62 steps.
         if (t >= steps) revert IRule.NoSuchStep(t, uint64(steps));
         state(given, wanted);
     }

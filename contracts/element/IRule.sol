@@ -53,7 +53,7 @@ interface IRule {
 
     function begin(Case calldata which) external pure returns (bytes memory state);
 
-    /// @notice The state after step `t`.
+    /// @notice The state after step `t`. Steps are numbered from 0; `state` is the one before.
     /// @param opened The operand elements that the step reads, all of them and no others, in the order of reading.
     function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
         external

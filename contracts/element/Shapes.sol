@@ -22,14 +22,15 @@ library Shapes {
         unchecked {
             if (dims.length > MAX_RANK) revert RankTooHigh(dims.length);
             elements = 1;
-            uint256 smallest = 1;
+            bool empty = false;
             for (uint256 d = 0; d < dims.length; ++d) {
                 uint256 size = dims[d];
                 if (size >= MAX_ELEMENTS) revert TooManyElements();
-                if (size == 0) smallest = 0;
+                if (size == 0) empty = true;
+                // SAFETY: below 2^80, and no more is multiplied once it is too much.
                 else if (elements < MAX_ELEMENTS) elements *= size;
             }
-            if (smallest == 0) return 0;
+            if (empty) return 0;
             if (elements >= MAX_ELEMENTS) revert TooManyElements();
         }
     }

@@ -62,6 +62,14 @@ contract RuleGasTest is Base {
         (dims[0], dims[1], dims[2], dims[3]) = (a, b, c, d);
     }
 
+    /// @dev The most dimensions that there may be, all of one size.
+    function _eight(uint64 size) private pure returns (uint64[] memory dims) {
+        dims = new uint64[](8);
+        for (uint256 d = 0; d < 8; ++d) {
+            dims[d] = size;
+        }
+    }
+
     function _ints(uint64[] memory values) private pure returns (bytes memory encoded) {
         encoded = abi.encodePacked(uint8(values.length));
         for (uint256 i = 0; i < values.length; ++i) {
@@ -102,6 +110,28 @@ contract RuleGasTest is Base {
         _output(I64, _dims(64, 64), 70);
         _open(0, 70, PI);
         _saved("Elementwise", "cast", 0, _state(2, 0));
+    }
+
+    /// @dev The largest cases that there are.
+    function test_worst() public {
+        _operator(29, "");
+        _input(3, _eight(5));
+        _input(F32, _eight(5));
+        _input(F32, _eight(5));
+        _output(F32, _eight(5), 390_624);
+        _open(0, 390_624, 1);
+        _open(1, 390_624, PI);
+        _open(2, 390_624, HALF);
+        _saved("Elementwise", "where, worst", 0, _state(2, 0));
+        _operator(74, abi.encodePacked(uint64(7)));
+        for (uint256 i = 0; i < 255; ++i) {
+            _input(F32, _eight(1));
+        }
+        uint64[] memory joined = _eight(1);
+        joined[7] = 255;
+        _output(F32, joined, 254);
+        _open(254, 0, PI);
+        _saved("Layout", "cat, worst", 0, _state(2, 0));
     }
 
     function _unary(uint16 op, uint64 bits, string memory family, string memory name) private {
@@ -170,6 +200,16 @@ contract RuleGasTest is Base {
         _open(0, 64 * 784 + 29, HALF);
         _open(1, 64 * 784 + 29, PI);
         _saved("Contractions", "conv2d_weight_grad", 29, abi.encodePacked(uint32(HALF), uint32(PI)));
+        // A chunk ends, so the sums are added as well, and no number is a normal one.
+        delete _opened;
+        _open(0, 64 * 784 + 512, SUBNORMAL);
+        _open(1, 64 * 784 + 512, SUBNORMAL);
+        _saved(
+            "Contractions",
+            "conv2d_weight_grad, worst",
+            512,
+            abi.encodePacked(uint32(SUBNORMAL), uint32(SUBNORMAL))
+        );
     }
 
     /// @dev Of all elements.
