@@ -9,10 +9,11 @@ scalar    binary32 and i64 values as bits
 index     operand elements that an output element depends on
 points    operators whose elements are one step each
 chains    operators whose elements are many
+rounded   what is different in rounded-f64, with `exact_sum`
 rules     which is which
 """
 
-from .case import Case, Read
+from .case import NO_ENTRY, Case, Entry, Read
 from .rules import Rule, evaluate, rule_of, states
 
-__all__ = ["Case", "Read", "Rule", "evaluate", "rule_of", "states"]
+__all__ = ["NO_ENTRY", "Case", "Entry", "Read", "Rule", "evaluate", "rule_of", "states"]

@@ -8,15 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
-from ..program import TensorType
+from ..program import MODE_REPOPS_F32, TensorType
+from ..rounding import NOT_LOGGED
 
 Read = Callable[[int, int], int]
 """The bits of an element of an input, (input, row-major position); every NaN is 0x7FC00000."""
 
 
 @dataclass(frozen=True)
+class Entry:
+    """What a rounding log says of an element: a kind (`rounding.entries`), and where that is WRITTEN a binary32."""
+
+    kind: int
+    written: int = 0
+
+
+NO_ENTRY = Entry(NOT_LOGGED)
+
+
+@dataclass(frozen=True)
 class Case:
-    """Element `element`, row-major, of output `output` of an operator on inputs of these types."""
+    """Element `element`, row-major, of output `output` of an operator on inputs of these types, in an arithmetic."""
 
     name: str
     inputs: tuple[TensorType, ...]
@@ -24,6 +36,7 @@ class Case:
     attrs: dict[str, Any]
     output: int
     element: int
+    mode: int = MODE_REPOPS_F32
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for an output or element that does not exist."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from repops.opset import F32, I64
 
 from . import scalar
-from .case import Case, Read
+from .case import NO_ENTRY, Case, Entry, Read
 from .index import count, digits, met, met_by, position, reduced
 
 CHUNK = 512
@@ -30,8 +30,8 @@ class Chain(Protocol):
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes: ...
 
-    def finish(self, case: Case, state: bytes) -> int:
-        """The element's bits."""
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:
+        """The element's bits, where the log says this of it. repops-f32 has no logs, and ignores it."""
         ...
 
 
@@ -55,7 +55,7 @@ class Contraction:
             chunk = scalar.fma(read(0, found[0]), read(1, found[1]), chunk)
         return struct.pack(">II", total, chunk)
 
-    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         return scalar.add(*struct.unpack(">II", state))
 
 
@@ -167,7 +167,7 @@ class Sum:
                 words[above] = scalar.add(words[above], value)
         return struct.pack(f">{len(words)}I", *words)
 
-    def finish(self, case: Case, state: bytes) -> int:
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         top = (len(self._levels(case)) - 1) * 4 * (1 + _FOLDS)
         found: int = struct.unpack_from(">I", state, top)[0]
         return found
@@ -201,7 +201,7 @@ class Total:
             return (before + found & scalar.WORD).to_bytes(8, "big")
         return (found if _larger(case, found, before) else before).to_bytes(8, "big")
 
-    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         return int.from_bytes(state, "big")
 
 
@@ -219,7 +219,7 @@ class ArgMax:
         before, _ = struct.unpack(">QQ", state)
         return struct.pack(">QQ", found, t) if t == 0 or _larger(case, found, before) else state
 
-    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         found: int = struct.unpack(">QQ", state)[1]
         return found
 
@@ -247,7 +247,7 @@ class MaxPool:
             else state
         )
 
-    def finish(self, case: Case, state: bytes) -> int:
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         found: int = struct.unpack(">QQ", state)[case.output]
         return found
 
@@ -272,15 +272,21 @@ class ScatterAdd:
         return struct.pack(">I", scalar.MINUS_ZERO)
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        if t == 0:
-            return struct.pack(">I", read(0, case.element))
-        width = math.prod(case.shape[1:])
-        row, column = divmod(case.element, width)
-        if scalar.signed(read(1, t - 1)) != row:
+        value = self.value(case, t, read)
+        if value is None:
             return state
         (before,) = struct.unpack(">I", state)
-        return struct.pack(">I", scalar.add(before, read(2, (t - 1) * width + column)))
+        return struct.pack(">I", value if t == 0 else scalar.add(before, value))
 
-    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+    @staticmethod
+    def value(case: Case, t: int, read: Read) -> int | None:
+        """What step t adds, if anything."""
+        if t == 0:
+            return read(0, case.element)
+        width = math.prod(case.shape[1:])
+        row, column = divmod(case.element, width)
+        return read(2, (t - 1) * width + column) if scalar.signed(read(1, t - 1)) == row else None
+
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         found: int = struct.unpack(">I", state)[0]
         return found

@@ -22,7 +22,7 @@ Point = Callable[[Case, Read], int]
 def elementwise(case: Case, read: Read) -> int:
     """What the readable reference gives on one element of each operand."""
     operands = [
-        _array(read(place, broadcast(case.element, case.shape, operand.shape)), operand.dtype)
+        array_of(read(place, broadcast(case.element, case.shape, operand.shape)), operand.dtype)
         for place, operand in enumerate(case.inputs)
     ]
     return _bits(reference.execute(case.name, operands, case.attrs)[0])
@@ -97,7 +97,8 @@ POINTS: dict[str, Point] = {
 """All others with a single step are elementwise."""
 
 
-def _array(bits: int, dtype: Dtype) -> Array:
+def array_of(bits: int, dtype: Dtype) -> Array:
+    """A single element, shape ()."""
     size = np.dtype(NUMPY_DTYPE[dtype]).itemsize
     return np.frombuffer(bits.to_bytes(size, "little"), dtype=NUMPY_DTYPE[dtype]).reshape(())
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from repops.opset import F32
 
-from .case import Case, Read
+from ..program import MODE_REPOPS_F32
+from .case import NO_ENTRY, Case, Entry, Read
 from .chains import ArgMax, Chain, Contraction, MaxPool, ScatterAdd, Sum, Total
 from .points import POINTS, elementwise
+from .rounded import rounded_rule
 
 Rule = Chain
 
@@ -25,7 +27,7 @@ class One:
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:  # noqa: ARG002
         return POINTS.get(case.name, elementwise)(case, read).to_bytes(8, "big")
 
-    def finish(self, case: Case, state: bytes) -> int:  # noqa: ARG002
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         return int.from_bytes(state, "big")
 
 
@@ -40,7 +42,9 @@ _CHAINS: dict[str, Chain] = {
 
 
 def rule_of(case: Case) -> Rule:
-    """In the mode repops-f32."""
+    """Raises UnknownVersion for a mode that is none."""
+    if case.mode != MODE_REPOPS_F32 and (rule := rounded_rule(case)) is not None:
+        return rule
     if case.name == "sum":
         return _SUM if case.inputs[0].dtype == F32 else _TOTAL
     return _CHAINS.get(case.name, _ONE)
@@ -54,10 +58,10 @@ def states(case: Case, read: Read, start: int, state: bytes) -> Iterator[bytes]:
         yield state
 
 
-def evaluate(case: Case, read: Read) -> int:
-    """The element's bits."""
+def evaluate(case: Case, read: Read, entry: Entry = NO_ENTRY) -> int:
+    """The element's bits, where the log says this of it."""
     rule = rule_of(case)
     last = rule.begin(case)
     for last in states(case, read, 0, last):  # noqa: B007, B020
         pass
-    return rule.finish(case, last)
+    return rule.finish(case, last, entry)

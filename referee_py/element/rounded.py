@@ -1,0 +1,204 @@
+"""Elements of rounded-f64 as chains (docs/rounding-logs.md, section 3): what differs from repops-f32.
+
+    sums         one step a term, in any order the same; `finish` decides, from what the log says of the element
+    functions    below 32 bits: one step that takes the operands; `finish` decides
+    operations   one operation in binary64, then rounded: no log
+
+A step of a sum reads the same operands as in repops-f32, but `sum` of f32 takes its elements in row-major order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidInput
+from ..rounding import Entries, Kind, Rounding, single
+from ..rounding.additions import is_exact
+from ..rounding.bounds import gamma
+from ..rounding.elementary import settle_elementary
+from ..rounding.entries import WRITTEN
+from ..rounding.evaluate import kind_of
+from ..rounding.grid import UNIT, Ball, decide
+from ..rounding.primitives import MAX_BITS
+from . import exact_sum, scalar
+from .case import NO_ENTRY, Case, Entry, Read
+from .chains import Chain, Contraction, ScatterAdd, Total, term
+from .index import broadcast, reduced
+from .points import array_of
+
+ONE = 0x3F800000
+_INFINITY = 0x7F800000
+_WORD = (1 << 64) - 1
+
+
+class Sums(NamedTuple):
+    """Sum and magnitude (`exact_sum`), how many terms exist, and the bits of the smallest that is not zero, without
+    its sign; 0 if there is none. Products have no smallest: no bytes, and 0 here."""
+
+    total: int
+    magnitude: int
+    terms: int
+    smallest: int
+
+    def encode(self, added: bool) -> bytes:
+        """`total 96 ‖ magnitude 96 ‖ terms u64be`, and if values are added `smallest u32be`."""
+        tail = struct.pack(">QI", self.terms, self.smallest)
+        return exact_sum.encode(self.total) + exact_sum.encode(self.magnitude) + tail[: 12 if added else 8]
+
+    @classmethod
+    def decode(cls, state: bytes, added: bool) -> Sums:
+        """Raises InvalidInput for what no terms give.
+
+        NOTE: not all of it: a sum may be larger than its magnitude. No honest party has such a state.
+        """
+        total, magnitude = (exact_sum.decode(part) for part in (state[:96], state[96:192]))
+        terms, smallest = struct.unpack(">QI", state[192:] if added else state[192:] + bytes(4))
+        negative = magnitude < 0 and magnitude != exact_sum.NAN
+        if negative or exact_sum.is_finite(total) != exact_sum.is_finite(magnitude) or smallest >= _INFINITY:
+            raise InvalidInput(f"no terms give {state.hex()}")
+        return cls(total, magnitude, terms, smallest)
+
+    def plus(self, a: int, b: int, added: bool) -> Sums:
+        """With one more term, the product of two binary32 values; if values are added, b is 1."""
+        found = exact_sum.product(a, b)
+        total = exact_sum.add(self.total, found)
+        magnitude = exact_sum.add(self.magnitude, exact_sum.absolute(found))
+        size, smallest = a & ~scalar.MINUS_ZERO, self.smallest
+        if added and 0 < size < _INFINITY:
+            smallest = min(size, smallest or size)
+        return Sums(total, magnitude, self.terms + 1 & _WORD, smallest)
+
+    def decided(self, entry: Entry, rounding: Rounding, added: bool) -> int:
+        """The element's bits. Raises InvalidInput beyond 2^31 terms."""
+        numerator, denominator = gamma(self.terms, rounding.bounds)
+        if not exact_sum.is_finite(self.total):
+            return scalar.to_bits(exact_sum.to_float(self.total))
+        least = scalar.to_float(self.smallest) if self.smallest else float("inf")
+        radius = 0 if added and is_exact(self.magnitude, least) else self.magnitude * numerator
+        ball = Ball(self.total * denominator, radius, denominator, -UNIT)
+        return scalar.to_bits(decide(ball, entry.kind, scalar.to_float(entry.written), rounding.bits))
+
+
+class _Exact:
+    """A chain of terms that are added up exactly. `added`: they are values, not products."""
+
+    added = False
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return Sums(0, 0, 0, 0).encode(self.added)
+
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:
+        check(entry)
+        return Sums.decode(state, self.added).decided(entry, Rounding.of(case.mode), self.added)
+
+    def _next(self, state: bytes, factors: tuple[int, int] | None) -> bytes:
+        sums = Sums.decode(state, self.added)
+        return (sums if factors is None else sums.plus(*factors, self.added)).encode(self.added)
+
+
+class ExactContraction(_Exact):
+    def length(self, case: Case) -> int:
+        return Contraction().length(case)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        found = term(case, t)
+        return self._next(state, found and (read(0, found[0]), read(1, found[1])))
+
+
+class ExactSum(_Exact):
+    added = True
+
+    def length(self, case: Case) -> int:
+        return Total().length(case)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        place = reduced(case.element, t, case.inputs[0].shape, case.attrs["dims"])
+        return self._next(state, (read(0, place), ONE))
+
+
+class ExactScatterAdd(_Exact):
+    added = True
+
+    def length(self, case: Case) -> int:
+        return ScatterAdd().length(case)
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
+        value = ScatterAdd.value(case, t, read)
+        return self._next(state, None if value is None else (value, ONE))
+
+
+class _OneStep:
+    """State: 8 bytes, 0 before the step."""
+
+    def length(self, case: Case) -> int:  # noqa: ARG002
+        return 1
+
+    def begin(self, case: Case) -> bytes:  # noqa: ARG002
+        return bytes(8)
+
+
+class Function(_OneStep):
+    """Below 32 bits. State: the bits of the operands, `a u32be ‖ b u32be`; b is 0 where there is none."""
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:  # noqa: ARG002
+        return struct.pack(">II", *[*_operands(case, read), 0][:2])
+
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:
+        check(entry)
+        operands = [array_of(bits, case.inputs[0].dtype) for bits in struct.unpack(">II", state)]
+        kinds, written = np.array([entry.kind], dtype=np.uint8), np.array([scalar.to_float(entry.written)])
+        chosen = Entries(kinds, written if entry.kind == WRITTEN else np.zeros(1))
+        (value,) = settle_elementary(
+            case.name,
+            operands[: len(case.inputs)],
+            np.zeros(1, dtype=np.int64),
+            chosen,
+            Rounding.of(case.mode),
+        )
+        return scalar.to_bits(float(value))
+
+
+class Operation(_OneStep):
+    """add, sub, mul, div, sqrt, and a cast of i64 to f32. State: the element; the sign of a zero is kept."""
+
+    def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:  # noqa: ARG002
+        operands = [array_of(b, v.dtype) for b, v in zip(_operands(case, read), case.inputs, strict=True)]
+        value = single(case.name, operands, Rounding.of(case.mode).bits)
+        return scalar.to_bits(float(value)).to_bytes(8, "big")
+
+    def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
+        return int.from_bytes(state, "big")
+
+
+_FUNCTION, _OPERATION, _CONTRACTION = Function(), Operation(), ExactContraction()
+_ADDITIONS: dict[str, Chain] = {"sum": ExactSum(), "scatter_add": ExactScatterAdd()}
+
+
+def rounded_rule(case: Case) -> Chain | None:
+    """None where the element is what repops-f32 gives. Raises UnknownVersion if the mode is not rounded-f64."""
+    below = Rounding.of(case.mode).bits < MAX_BITS
+    match kind_of(case.name, case.inputs[0].dtype if case.inputs else None, case.attrs):
+        case Kind.SUM:
+            return _ADDITIONS.get(case.name, _CONTRACTION)
+        case Kind.ELEMENTARY:
+            return _FUNCTION if below else None
+        case Kind.SINGLE:
+            return _OPERATION if below or case.name == "cast" else None
+    return None
+
+
+def check(entry: Entry) -> None:
+    """Raises InvalidInput for a kind that there is not."""
+    if not 0 <= entry.kind <= WRITTEN:
+        raise InvalidInput(f"an entry of kind {entry.kind}; kinds are 0 to {WRITTEN}")
+
+
+def _operands(case: Case, read: Read) -> Sequence[int]:
+    return [
+        read(place, broadcast(case.element, case.shape, operand.shape))
+        for place, operand in enumerate(case.inputs)
+    ]

@@ -1,0 +1,150 @@
+"""Elements of rounded-f64 as chains are what the definition says, whatever the log says of them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from repops.calls import random_call
+from repops.opset import F32, OPS
+
+from referee_py.element import Case, Entry, evaluate, rule_of, scalar
+from referee_py.element.index import digits
+from referee_py.element.rounded import rounded_rule
+from referee_py.errors import InvalidInput, UnknownVersion
+from referee_py.program import TensorType
+from referee_py.rounding import Bounds, Form, Rounding, exact, settle
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.entries import Entries
+from referee_py.rounding.forms import FORMAT, read
+
+from .logged import ROUNDINGS, entries, logged_elements
+from .operands import bits_of, cases_of, reader
+
+ELEMENTS = 30
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+@pytest.mark.parametrize(
+    "count", [pytest.param(2, id="quick"), pytest.param(40, id="slow", marks=pytest.mark.slow)]
+)
+def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: int) -> None:
+    """Under every kind of entry: by fractions, and as an auditor settles it."""
+    rng = np.random.default_rng([rounding.mode, count])
+    followed = looked = 0
+    for call, case in logged_elements(rng, rounding, count):
+        rule = rule_of(case)
+        index = tuple(digits(case.element, case.shape))
+        ball = exact.ball_of_element(case.name, call.inputs, case.attrs, index, rounding)
+        state = rule.begin(case)
+        for t in range(rule.length(case)):
+            state = rule.step(case, t, state, reader(call.inputs))
+        nearest = rule.finish(case, state)
+        for entry in entries(nearest, rounding.bits, rng):
+            got = rule.finish(case, state, entry)
+            said = entry.kind, scalar.to_float(entry.written)
+            want = ball if isinstance(ball, float) else exact.follow_entry(*ball, *said, rounding.bits)
+            assert got == scalar.to_bits(want), (str(call), case.element, entry)
+            entry_of = Entries(np.array([said[0]], dtype=np.uint8), np.array([said[1]]))
+            settled = settle(case.name, call.inputs, call.attrs, np.array([case.element]), entry_of, rounding)
+            assert got == scalar.to_bits(float(settled[0])), (str(call), case.element, entry)
+            followed += got != nearest
+            looked += 1
+    assert looked > 1_000
+    assert followed > looked // 100
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+def test_every_operator_gives_what_a_program_executes(rounding: Rounding, subtests: pytest.Subtests) -> None:
+    """All operators, those without a log too, from the entries that an honest trainer writes."""
+    for op in OPS:
+        with subtests.test(op.name):
+            check_operator(op.name, rounding)
+
+
+def check_operator(name: str, rounding: Rounding) -> None:
+    from trainer_node.rounded.variations import NumpyEvaluator
+
+    rng = np.random.default_rng([rounding.mode, *name.encode()])
+    looked = number = 0
+    while looked < ELEMENTS:
+        inputs, attrs = random_call(name, f"rounded/{rounding.mode}/{number}", "tiny")
+        backend = Rounded(rounding, MemoryBook(), NumpyEvaluator())
+        backend.begin(0)
+        outputs = backend.execute(0, name, inputs, attrs)
+        backend.end()
+        written = backend.book.get(0)
+        assert written is not None
+        for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
+            elements = outputs[case.output].size
+            canonical = written.canonical(0, FORMAT[Form.SPARSE], elements)
+            said = read(canonical, elements, Form.SPARSE).at(np.array([case.element]))
+            entry = Entry(int(said.kinds[0]), bits_of(said.values.astype(np.float32), 0))
+            got = evaluate(replace(case, mode=rounding.mode), reader(inputs), entry)
+            assert got == bits_of(outputs[case.output], case.element), (number, case)
+            looked += 1
+        number += 1
+
+
+@pytest.mark.parametrize("operands", [(0x80000000, 0x3F800000), (0x80000001, 0x00000001), (0, 0x80000000)])
+def test_the_sign_of_a_zero_is_kept_by_an_operation_and_lost_by_a_sum(operands: tuple[int, int]) -> None:
+    """-0 * 1, -2^-149 * 2^-149 and 0 * -0 are -0; as a sum of one product they are +0."""
+
+    def bits(name: str, shapes: list[tuple[int, ...]]) -> int:
+        kinds = tuple(TensorType(F32, shape) for shape in shapes)
+        case = Case(name, kinds[:2], kinds[2:], {}, 0, 0, Rounding(29).mode)
+        return evaluate(case, lambda place, _: operands[place])
+
+    assert bits("mul", [(), (), ()]) == 0x80000000
+    assert bits("mm", [(1, 1), (1, 1), (1, 1)]) == 0
+
+
+def a_sum(rounding: Rounding) -> Case:
+    types = (TensorType(F32, (3,)),), (TensorType(F32, ()),)
+    return Case("sum", *types, {"dims": (0,), "keepdim": 0}, 0, 0, rounding.mode)
+
+
+def test_states_that_no_terms_give_are_refused() -> None:
+    case = a_sum(Rounding(32))
+    rule = rule_of(case)
+    words = [1 << 585, (1 << 766) + 1, -(1 << 585) - 1, (1 << 767) - 1]
+    for word in words:
+        for place in (0, 96):
+            state = bytearray(rule.begin(case))
+            state[place : place + 96] = word.to_bytes(96, "big", signed=True)
+            refuses(case, bytes(state))
+    infinite, negative = ((1 << 766) * sign for sign in (1, -1))
+    for total, magnitude in ((infinite, 0), (0, infinite), (infinite, negative), (0, -1)):
+        sums = b"".join(word.to_bytes(96, "big", signed=True) for word in (total, magnitude))
+        refuses(case, sums + bytes(12))
+    refuses(case, bytes(200) + struct.pack(">I", 0x7F800000))
+
+
+def refuses(case: Case, state: bytes) -> None:
+    rule = rule_of(case)
+    with pytest.raises(InvalidInput):
+        rule.step(case, 0, state, lambda *_: 0x3F800000)
+    with pytest.raises(InvalidInput):
+        rule.finish(case, state)
+
+
+@pytest.mark.parametrize("bounds", Bounds)
+def test_more_terms_than_radii_are_stated_for_are_refused(bounds: Bounds) -> None:
+    case = a_sum(Rounding(32, bounds))
+    state = bytearray(rule_of(case).begin(case))
+    state[192:200] = struct.pack(">Q", 1 << 31)
+    assert rule_of(case).finish(case, bytes(state)) == 0
+    state[192:200] = struct.pack(">Q", (1 << 31) + 1)
+    with pytest.raises(InvalidInput, match="2147483649 terms"):
+        rule_of(case).finish(case, bytes(state))
+
+
+def test_kinds_and_modes_that_there_are_not_are_refused() -> None:
+    case = a_sum(Rounding(26))
+    with pytest.raises(InvalidInput, match="kind 4"):
+        rule_of(case).finish(case, rule_of(case).begin(case), Entry(4))
+    with pytest.raises(UnknownVersion):
+        rounded_rule(replace(case, mode=0x87))
