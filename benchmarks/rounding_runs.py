@@ -37,6 +37,7 @@ AUDITORS = {
 LONG = {"small-cnn": 200, "small-gpt": 200, "resnet50": 20, "gpt2-small": 5}
 CURVES = ("small-cnn", "small-gpt")
 """Models whose weights are compared to the end; training without logs is over for others when states have parted."""
+TIMED = ("gpt2-small", "resnet50", "vgg11", "small-gpt", "small-cnn")
 WARM_UP = 1
 
 
@@ -88,12 +89,12 @@ class Files:
         return StepLog.decode(self._files.pop(step), self._nodes, 1 << 30)
 
 
-def overhead(text: Path | None, turns: int) -> Table:
+def overhead(text: Path | None, turns: int, models: Sequence[str] = TIMED) -> Table:
     """Milliseconds of CPU time a step, in turns."""
     columns = ["model", "b", "FP32", "FP64", "trainer", "auditor", "trainer / FP64", "auditor / FP64"]
     table = Table("rounding-overhead", [*columns, "trainer / FP32", "auditor / FP32"])
     with one_thread():
-        for name in ("gpt2-small", "resnet50", "vgg11", "small-gpt", "small-cnn"):
+        for name in models:
             recipe = recipe_of(name, text)
             plain, wide = eager_step(recipe), eager_step(in_f64(recipe))
             bundle = build(recipe)
