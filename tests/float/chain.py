@@ -1,40 +1,16 @@
-"""A contract of tests/contracts/float on a local chain, called over JSON-RPC with many cases at once.
-
-It is compiled by scripts/solc with the settings of foundry.toml, as what is deployed.
-"""
+"""A contract of tests/contracts/float on a local chain, called over JSON-RPC with many cases at once."""
 
 from __future__ import annotations
 
-import json
-import runpy
-import subprocess
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx
 from eth_utils.crypto import keccak
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.solidity import compiled
+
 ADDRESS = "0x" + "f1" * 20
 ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
-
-
-@cache
-def runtime_code(name: str) -> str:
-    """The deployed bytecode of tests/contracts/float/<name>.sol."""
-    source = f"tests/contracts/float/{name}.sol"
-    settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
-    request = {
-        "language": "Solidity",
-        "sources": {source: {"content": (ROOT / source).read_text()}},
-        "settings": settings | {"outputSelection": {source: {name: ["evm.deployedBytecode.object"]}}},
-    }
-    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
-    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
-    output = json.loads(done.stdout[done.stdout.index("{") :])
-    assert "contracts" in output, output["errors"]
-    return "0x" + str(output["contracts"][source][name]["evm"]["deployedBytecode"]["object"])
 
 
 class Contract:
@@ -42,7 +18,8 @@ class Contract:
 
     def __init__(self, url: str, name: str) -> None:
         self._http = httpx.Client(base_url=url, timeout=240)
-        self._rpc("anvil_setCode", [ADDRESS, runtime_code(name)])
+        code = compiled(f"tests/contracts/float/{name}.sol", name).runtime
+        self._rpc("anvil_setCode", [ADDRESS, "0x" + code.hex()])
 
     def call(self, function: str, operation: str, cases: bytes) -> bytes:
         """The answer of `function(bytes32 operation, bytes cases) returns (bytes)`; a revert fails the test."""
