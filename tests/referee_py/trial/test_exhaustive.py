@@ -1,0 +1,132 @@
+"""Every sequence of moves of small trials: the honest side never loses, never owes what it cannot give, and all end.
+
+The other side does anything that the rules take, in any order with the honest one's moves: concludes for both, says
+true and false states, answers with any place, or does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from referee_py.commit.tensor import canonical, data_tree
+from referee_py.errors import InvalidInput
+from referee_py.trial import (
+    Answer,
+    Move,
+    NodesReveal,
+    Post,
+    ShowLeaf,
+    ShowOutput,
+    Stage,
+    TrialState,
+    apply,
+    open_trial,
+    owing,
+    places,
+    rules,
+)
+from referee_py.trial.refusals import Refusal
+from referee_py.trial.solver import leaf_of, plan
+
+from .parties import Known, Setting
+
+PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
+NOW, CLOCK = 100, 1000
+
+
+@dataclass
+class Game:
+    """Explored from every state that can be reached."""
+
+    setting: Setting
+    honest: int
+    seen: set[tuple[object, ...]] = field(default_factory=set)
+    ends: int = 0
+    deepest: int = 0
+
+    def explore(self, state: TrialState, known: Known, depth: int) -> None:
+        key = state, known.revealed, known.shown
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.deepest = max(self.deepest, depth)
+        if state.stage is Stage.DONE:
+            assert not state.losers >> self.honest & 1
+            self.ends += 1
+            return
+        dispute, own = self.setting.dispute, self.setting.sides[self.honest]
+        moves = plan(state, dispute, self.honest, own, known, NOW)
+        # Else its clock would run with nothing to be done about it; so silence is the other side's loss.
+        assert moves or not owing(state) >> self.honest & 1, state
+        for move, by in [
+            *((m, self.honest) for m in moves[:1]),
+            *((m, 1 - self.honest) for m in self.any(state)),
+        ]:
+            try:
+                after = apply(state, dispute, move, PLAYERS[by], NOW)
+            except (Refusal, InvalidInput):
+                continue
+            self.explore(after, self.told(known, move), depth + 1)
+
+    def any(self, state: TrialState) -> Iterator[Move]:
+        """What the other side may try: its own data and the honest side's, which it may know, and false states."""
+        for knows in (Known(), Known(self.setting.sides[self.honest].outputs)):
+            liar = self.setting.sides[1 - self.honest]
+            yield from plan(state, self.setting.dispute, 1 - self.honest, liar, knows, NOW)[:1]
+        for side in (0, 1):
+            data = canonical(self.setting.sides[side].outputs[state.output]).tobytes()
+            tree = data_tree(data)
+            yield ShowOutput(side, tree.root)
+            yield ShowLeaf(side, leaf_of(data, state.index))
+            if state.stage is Stage.WALK:
+                yield NodesReveal(
+                    side, tuple(tree.descendants(state.height, state.index, min(state.height, 4)))
+                )
+        if state.stage in (Stage.POST, Stage.ANSWER):
+            yield from self.states(state)
+
+    def states(self, state: TrialState) -> Iterator[Move]:
+        case = rules.case_of(state, self.setting.dispute, self.setting.sides[0].tensors())
+        truth = list(self.setting.sides[self.honest].states(case))
+        at = places(state)
+        for flips in range(3 ** (len(at) - 1)):
+            said = [_changed(truth[t - 1], flips // 3**i % 3) for i, t in enumerate(at[:-1])]
+            yield Post(b"".join(said))
+            for place, one in enumerate([*said, b""]):
+                yield Answer(state.offer, place, one)
+
+    def told(self, known: Known, move: Move) -> Known:
+        """The honest side sees what the other has published."""
+        if isinstance(move, NodesReveal) and move.side != self.honest:
+            return replace(known, revealed=move.children)
+        if isinstance(move, ShowLeaf) and move.side != self.honest:
+            return replace(known, shown=move.leaf)
+        return known
+
+
+def _changed(state: bytes, how: int) -> bytes:
+    return state if not how else bytes([state[0] ^ how, *state[1:]])
+
+
+@pytest.mark.parametrize("honest", [0, 1])
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize(("shapes", "served"), [([(1, 13), (13, 1)], True), ([(20, 5), (5, 30)], False)])
+def test_every_game(
+    monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[int, int]], served: bool, most: int, honest: int
+) -> None:
+    """A sum of 13 products, and a result of three leaves; rounds of two places, and of three."""
+    monkeypatch.setattr(rules, "MAX_PLACES", most)
+    rng = np.random.default_rng(9)
+    inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    setting = Setting.of("mm", inputs, {}, 0.7, honest, 2)
+    assert setting is not None
+    game = Game(setting, honest)
+    state = open_trial(setting.dispute, PLAYERS, (CLOCK, CLOCK), NOW)
+    game.explore(state, Known(setting.sides[1 - honest].outputs if served else None), 0)
+    assert game.ends > 2
+    assert len(game.seen) > 50
+    assert game.deepest < 40
