@@ -14,9 +14,28 @@ library Modes {
     uint8 private constant FIXED = 0xE0;
     uint8 private constant BITS = 0x07;
     uint8 private constant MAX_BITS = 6;
+    uint8 private constant PROBABLE = 0x08;
+    uint256 private constant MIN_WIDTH = 26;
 
     /// @notice Whether records of this mode have rounding logs.
     function rounded(uint8 mode) internal pure returns (bool) {
         return mode & FIXED == ROUNDED && mode & BITS <= MAX_BITS;
+    }
+
+    /// @notice Of rounded-f64: how many bits its results have.
+    function bits(uint8 mode) internal pure returns (uint256) {
+        unchecked {
+            return MIN_WIDTH + (mode & BITS);
+        }
+    }
+
+    /// @notice Whether results have fewer bits than binary32.
+    function coarse(uint8 mode) internal pure returns (bool) {
+        return rounded(mode) && mode & BITS != MAX_BITS;
+    }
+
+    /// @notice Of rounded-f64: whether its radii are the probable ones.
+    function probable(uint8 mode) internal pure returns (bool) {
+        return mode & PROBABLE != 0;
     }
 }

@@ -13,15 +13,23 @@ library Cases {
     uint8 internal constant I64 = 2;
     uint8 internal constant BOOL = 3;
 
+    // Arithmetics that a rule is of.
+    uint256 internal constant REPOPS_F32 = 1;
+    uint256 internal constant ROUNDED_F64 = 2; // with all its parameters
+    uint256 internal constant EITHER = 3;
+
     /// @notice The operator has another number of inputs, or of outputs.
     error WrongCounts(uint256 inputs, uint256 outputs);
     /// @notice The output does not exist, or has no such element.
     error NoSuchElement(uint8 output, uint64 element);
 
-    /// @notice The mode is repops-f32 and the operator is one of the family's.
+    /// @notice The rule is of the case's mode, and the operator is one of the family's.
     /// @param operators Bit `op` stands for operator `op`.
-    function mine(Case calldata which, uint256 operators) internal pure {
-        if (which.mode != Modes.REPOPS_F32 || (operators >> which.op) & 1 == 0) notMine(which);
+    /// @param modes A set of REPOPS_F32 and ROUNDED_F64.
+    function mine(Case calldata which, uint256 operators, uint256 modes) internal pure {
+        uint256 mode =
+            which.mode == Modes.REPOPS_F32 ? REPOPS_F32 : Modes.rounded(which.mode) ? ROUNDED_F64 : 0;
+        if (mode & modes == 0 || (operators >> which.op) & 1 == 0) notMine(which);
     }
 
     /// @notice As many tensors as said, each within the limits of docs/opset.md, section 1, and the element exists.

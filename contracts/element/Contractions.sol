@@ -2,124 +2,57 @@
 pragma solidity ^0.8.34;
 
 import {Float32} from "../float/Float32.sol";
-import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
-import {Convolutions, Term} from "./Convolutions.sol";
-import {Case, Entry, IRule, Opened} from "./IRule.sol";
-import {Operands} from "./Operands.sol";
-import {Shapes} from "./Shapes.sol";
-import {Window} from "./Windows.sol";
+import {ContractionRule} from "./ContractionRule.sol";
+import {Entry} from "./IRule.sol";
 
 /// @title Contractions
-/// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6). One step a term.
+/// @notice Contractions in repops-f32: chunks of 512 fused multiply-adds (docs/opset.md, section 2).
 /// @dev State: `total u32be ‖ chunk u32be`, the sum of the chunks before this one and this chunk's. -0 is the identity of both.
-contract Contractions is IRule {
-    uint256 private constant MM = 50;
-    uint256 private constant BMM = 51;
-    uint256 private constant ALL = (1 << MM) | (1 << BMM) | (1 << Convolutions.FORWARD)
-        | (1 << Convolutions.INPUT_GRAD) | (1 << Convolutions.WEIGHT_GRAD);
-
+contract Contractions is ContractionRule {
     uint256 private constant CHUNK = 512;
-    uint16 private constant STATE_BYTES = 8;
     bytes8 private constant NOTHING = 0x8000000080000000;
 
-    /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
-        (uint256 terms,,) = _read(which);
-        // SAFETY: below 2^40.
-        return (uint64(terms), STATE_BYTES);
+    function _modes() internal pure override returns (uint256) {
+        return Cases.REPOPS_F32;
     }
 
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _read(which);
+    function _size() internal pure override returns (uint256) {
+        return NOTHING.length;
+    }
+
+    function _begin() internal pure override returns (bytes memory) {
         return abi.encodePacked(NOTHING);
     }
 
-    /// @inheritdoc IRule
-    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
-        external
-        pure
-        returns (bytes memory next)
-    {
-        (uint256 terms, Window memory window, uint256 groups) = _read(which);
-        Cases.step(t, terms, state.length, STATE_BYTES);
-        (uint256 total, uint256 chunk) = _sums(state);
-        if (t % CHUNK == 0) (total, chunk) = (Float32.add(total, chunk), Float32.SIGN);
-        Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
-        if (term.exists) {
-            uint256 a = Operands.read(which, opened, 0, 0, term.first);
-            uint256 b = Operands.read(which, opened, 1, 1, term.second);
-            chunk = Float32.fma(a, b, chunk);
-        }
-        Operands.end(opened, term.exists ? 2 : 0);
+    function _next(uint256 t, bytes calldata state) internal pure override returns (bytes memory) {
+        (uint256 total, uint256 chunk) = _before(t, state);
         return abi.encodePacked(uint32(total), uint32(chunk));
     }
 
-    /// @inheritdoc IRule
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
-    function finish(Case calldata which, bytes calldata state, Entry calldata)
-        external
+    function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
+        internal
         pure
-        returns (uint64 bits)
+        override
+        returns (bytes memory)
     {
-        _read(which);
-        Cases.state(state.length, STATE_BYTES);
+        (uint256 total, uint256 chunk) = _before(t, state);
+        return abi.encodePacked(uint32(total), uint32(Float32.fma(a, b, chunk)));
+    }
+
+    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
         (uint256 total, uint256 chunk) = _sums(state);
-        return uint64(Float32.add(total, chunk));
+        return Float32.add(total, chunk);
+    }
+
+    /// @dev The sums to which step `t` adds its term: a new chunk where one begins.
+    function _before(uint256 t, bytes calldata state) private pure returns (uint256 total, uint256 chunk) {
+        (total, chunk) = _sums(state);
+        if (t % CHUNK == 0) (total, chunk) = (Float32.add(total, chunk), Float32.SIGN);
     }
 
     function _sums(bytes calldata state) private pure returns (uint256 total, uint256 chunk) {
         return (uint32(bytes4(state[0:4])), uint32(bytes4(state[4:8])));
-    }
-
-    // ------------------------------------------------------------------ cases
-
-    /// @dev Checks a case. Products of matrices have no window and no groups.
-    function _read(Case calldata which)
-        private
-        pure
-        returns (uint256 terms, Window memory window, uint256 groups)
-    {
-        Cases.mine(which, ALL);
-        Cases.check(which, 2, 1);
-        Cases.input(which, 0, Cases.F32);
-        Cases.input(which, 1, Cases.F32);
-        Cases.output(which, 0, Cases.F32);
-        if (which.op <= BMM) {
-            terms = _inner(which);
-        } else {
-            (window, groups) = Convolutions.read(which);
-            terms = Convolutions.terms(which, groups);
-        }
-    }
-
-    /// @dev Checks a product of matrices: `[.., M, K]` and `[.., K, N]` give `[.., M, N]`.
-    function _inner(Case calldata which) private pure returns (uint256 terms) {
-        unchecked {
-            Attributes.end(which.attributes, 0);
-            uint256 m = which.op == MM ? 0 : 1;
-            uint64[] calldata a = which.inputs[0].dims;
-            uint64[] calldata b = which.inputs[1].dims;
-            uint64[] calldata result = which.outputs[0].dims;
-            Shapes.fit(a.length == m + 2 && b.length == m + 2 && result.length == m + 2);
-            terms = a[m + 1];
-            Shapes.fit(b[m] == terms && result[m] == a[m] && result[m + 1] == b[m + 1]);
-            Shapes.fit(m == 0 || (a[0] == b[0] && a[0] == result[0]));
-        }
-    }
-
-    /// @dev Term `k` of a product of matrices: `a[i, m, k]` and `b[i, k, n]`.
-    function _product(Case calldata which, uint256 k) private pure returns (Term memory) {
-        unchecked {
-            uint64[] calldata a = which.inputs[0].dims;
-            uint64[] calldata b = which.inputs[1].dims;
-            uint256 terms = a[a.length - 1];
-            uint256 columns = b[b.length - 1];
-            // The row in a is (i, m) in one number.
-            uint256 row = which.element / columns;
-            uint256 i = row / a[a.length - 2];
-            return Term(true, row * terms + k, (i * terms + k) * columns + which.element % columns);
-        }
     }
 }

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Modes} from "../commit/Modes.sol";
+import {ElementaryBracket} from "../float/ElementaryBracket.sol";
 import {Attributes} from "./Attributes.sol";
 import {Broadcast} from "./Broadcast.sol";
 import {Cases} from "./Cases.sol";
-import {Case, Opened} from "./IRule.sol";
+import {Case, Entry, Opened} from "./IRule.sol";
 import {Point} from "./Point.sol";
+import {Decisions} from "./rounded/Decisions.sol";
 
 /// @title ElementaryRule
 /// @notice What the families of elementary functions have in common: f32 operands, which broadcast, and no attributes.
+/// @dev In repops-f32, and in rounded-f64 of 32 bits, values are correctly rounded and nothing is left to a log. Below 32 bits
+/// the state is `a u32be ‖ b u32be`, the operands (b is 0 where there is none), and `finish` decides.
 abstract contract ElementaryRule is Point {
     uint256 internal constant POW = 17;
+    uint256 private constant WORD = 0xFFFFFFFF;
 
     function _check(Case calldata which) internal pure override {
-        Cases.mine(which, _operators());
+        Cases.mine(which, _operators(), Cases.EITHER);
         Broadcast.check(which, which.op == POW ? 2 : 1);
         Cases.input(which, 0, Cases.F32);
         Cases.input(which, which.inputs.length - 1, Cases.F32);
@@ -30,12 +36,31 @@ abstract contract ElementaryRule is Point {
         _check(which);
         taken = which.inputs.length;
         uint256 a = Broadcast.read(which, opened, 0);
-        bits = _function(which.op, a, taken > 1 ? Broadcast.read(which, opened, 1) : 0);
+        uint256 b = taken > 1 ? Broadcast.read(which, opened, 1) : 0;
+        if (Modes.coarse(which.mode)) return (a << 32 | b, taken);
+        (uint256 low, uint256 high, int256 exponent, uint256 sign) = _bracket(which.op, a, b);
+        bits = ElementaryBracket.toBinary32(low, high, exponent, sign);
+    }
+
+    function _element(Case calldata which, uint256 state, Entry calldata entry)
+        internal
+        pure
+        override
+        returns (uint256)
+    {
+        if (!Modes.coarse(which.mode)) return state;
+        (uint256 low, uint256 high, int256 exponent, uint256 sign) =
+            _bracket(which.op, state >> 32, state & WORD);
+        return Decisions.ofBracket(low, high, exponent, sign, entry, which.mode);
     }
 
     /// @dev Bit `op` stands for operator `op`.
     function _operators() internal pure virtual returns (uint256);
 
-    /// @dev Of one of these operators. Only `pow` has a `b`.
-    function _function(uint256 op, uint256 a, uint256 b) internal pure virtual returns (uint256);
+    /// @dev The real value of one of these operators: see ElementaryBracket. Only `pow` has a `b`.
+    function _bracket(uint256 op, uint256 a, uint256 b)
+        internal
+        pure
+        virtual
+        returns (uint256 low, uint256 high, int256 exponent, uint256 sign);
 }

@@ -13,15 +13,15 @@ import {Point} from "./Point.sol";
 /// @notice Arithmetic, comparisons, logic, `where` and `cast` (docs/opset.md, section 4).
 contract Elementwise is Point {
     // Operators.
-    uint256 private constant ADD = 1;
-    uint256 private constant SUB = 2;
-    uint256 private constant MUL = 3;
-    uint256 private constant DIV = 4;
+    uint256 internal constant ADD = 1;
+    uint256 internal constant SUB = 2;
+    uint256 internal constant MUL = 3;
+    uint256 internal constant DIV = 4;
     uint256 private constant NEG = 5;
     uint256 private constant MAXIMUM = 6;
     uint256 private constant MINIMUM = 7;
-    uint256 private constant SQRT = 8;
-    uint256 private constant RSQRT = 11;
+    uint256 internal constant SQRT = 8;
+    uint256 internal constant RSQRT = 11;
     uint256 private constant EQ = 20;
     uint256 private constant NE = 21;
     uint256 private constant LT = 22;
@@ -32,7 +32,7 @@ contract Elementwise is Point {
     uint256 private constant LOGICAL_OR = 27;
     uint256 private constant LOGICAL_NOT = 28;
     uint256 private constant WHERE = 29;
-    uint256 private constant CAST = 30;
+    uint256 internal constant CAST = 30;
 
     // Sets of operators: bit `op` stands for operator `op`.
     uint256 private constant COMPARISONS =
@@ -49,11 +49,41 @@ contract Elementwise is Point {
 
     uint256 private constant ONE = 0x3F800000;
 
+    // ------------------------------------------------------------------ what depends on the arithmetic
+
+    function _modes() internal pure virtual returns (uint256) {
+        return Cases.REPOPS_F32;
+    }
+
+    /// @dev A comparison is 0 or 1.
+    function _ofFloats(uint256 op, uint256 a, uint256 b, uint8) internal pure virtual returns (uint256) {
+        if (op == ADD) return Float32.add(a, b);
+        if (op == SUB) return Float32.sub(a, b);
+        if (op == MUL) return Float32.mul(a, b);
+        if (op == DIV) return Float32.div(a, b);
+        if (op == NEG) return Float32.neg(a);
+        if (op == MAXIMUM) return Float32.maximum(a, b);
+        if (op == MINIMUM) return Float32.minimum(a, b);
+        if (op == SQRT) return Float32.sqrt(a);
+        if (op == RSQRT) return Float32.div(ONE, Float32.sqrt(a));
+        if (op == EQ) return _bit(Float32.eq(a, b));
+        if (op == NE) return _bit(!Float32.eq(a, b));
+        if (op == LT) return _bit(Float32.lt(a, b));
+        if (op == LE) return _bit(Float32.le(a, b));
+        if (op == GT) return _bit(Float32.lt(b, a));
+        return _bit(Float32.le(b, a));
+    }
+
+    /// @dev A cast of i64 to f32.
+    function _toFloat(uint256 a, uint8) internal pure virtual returns (uint256) {
+        return Convert.i64ToF32(a);
+    }
+
     // ------------------------------------------------------------------ cases
 
     function _check(Case calldata which) internal pure override {
         uint256 op = which.op;
-        Cases.mine(which, ALL);
+        Cases.mine(which, ALL, _modes());
         Broadcast.check(which, _among(op, UNARY) ? 1 : op == WHERE ? 3 : 2);
         uint8 dtype = which.inputs[0].dtype;
         if (op == WHERE) {
@@ -103,32 +133,14 @@ contract Elementwise is Point {
             uint256 c = Broadcast.read(which, opened, 2);
             bits = a != 0 ? b : c;
         } else if (op == CAST) {
-            bits = _cast(a, dtype, which.outputs[0].dtype);
+            bits = _cast(a, dtype, which.outputs[0].dtype, which.mode);
         } else if (dtype == Cases.F32) {
-            bits = _ofFloats(op, a, b);
+            bits = _ofFloats(op, a, b, which.mode);
         } else if (dtype == Cases.I64) {
             bits = _ofIntegers(op, a, b);
         } else {
             bits = op == LOGICAL_AND ? a & b : op == LOGICAL_OR ? a | b : a ^ 1;
         }
-    }
-
-    function _ofFloats(uint256 op, uint256 a, uint256 b) private pure returns (uint256) {
-        if (op == ADD) return Float32.add(a, b);
-        if (op == SUB) return Float32.sub(a, b);
-        if (op == MUL) return Float32.mul(a, b);
-        if (op == DIV) return Float32.div(a, b);
-        if (op == NEG) return Float32.neg(a);
-        if (op == MAXIMUM) return Float32.maximum(a, b);
-        if (op == MINIMUM) return Float32.minimum(a, b);
-        if (op == SQRT) return Float32.sqrt(a);
-        if (op == RSQRT) return Float32.div(ONE, Float32.sqrt(a));
-        if (op == EQ) return _bit(Float32.eq(a, b));
-        if (op == NE) return _bit(!Float32.eq(a, b));
-        if (op == LT) return _bit(Float32.lt(a, b));
-        if (op == LE) return _bit(Float32.le(a, b));
-        if (op == GT) return _bit(Float32.lt(b, a));
-        return _bit(Float32.le(b, a));
     }
 
     /// @dev Modulo 2^64.
@@ -149,12 +161,12 @@ contract Elementwise is Point {
         }
     }
 
-    function _cast(uint256 a, uint8 from, uint8 to) private pure returns (uint256) {
+    function _cast(uint256 a, uint8 from, uint8 to, uint8 mode) private pure returns (uint256) {
         if (from == to) return a;
         // NOTE: of a binary32, -0 is the only zero with a bit set.
         if (to == Cases.BOOL) return _bit(a != 0 && !(from == Cases.F32 && a == Float32.SIGN));
         if (from == Cases.BOOL) return to == Cases.F32 ? a * ONE : a;
-        return to == Cases.F32 ? Convert.i64ToF32(a) : Convert.f32ToI64(a);
+        return to == Cases.F32 ? _toFloat(a, mode) : Convert.f32ToI64(a);
     }
 
     function _bit(bool holds) private pure returns (uint256) {

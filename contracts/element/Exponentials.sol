@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {ElementaryBracket} from "../float/ElementaryBracket.sol";
 import {Erf} from "../float/Erf.sol";
 import {Exp} from "../float/Exp.sol";
 import {Tanh} from "../float/Tanh.sol";
@@ -18,9 +17,12 @@ contract Exponentials is ElementaryRule {
         return (1 << EXP) | (1 << ERF) | (1 << TANH);
     }
 
-    function _function(uint256 op, uint256 a, uint256) internal pure override returns (uint256) {
-        (uint256 low, uint256 high, int256 exponent, uint256 sign) =
-            op == EXP ? Exp.bracket(a) : op == ERF ? Erf.bracket(a) : Tanh.bracket(a);
-        return ElementaryBracket.toBinary32(low, high, exponent, sign);
+    function _bracket(uint256 op, uint256 a, uint256)
+        internal
+        pure
+        override
+        returns (uint256, uint256, int256, uint256)
+    {
+        return op == EXP ? Exp.bracket(a) : op == ERF ? Erf.bracket(a) : Tanh.bracket(a);
     }
 }

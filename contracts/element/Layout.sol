@@ -37,7 +37,7 @@ contract Layout is Point {
 
     /// @dev Checks a case, and finds which element of which input is moved.
     function _source(Case calldata which) private pure returns (uint256 input, uint256 position) {
-        Cases.mine(which, ALL);
+        Cases.mine(which, ALL, Cases.EITHER);
         if (which.op == CAT) return _cat(which);
         Cases.check(which, 1, 1);
         Cases.output(which, 0, which.inputs[0].dtype);

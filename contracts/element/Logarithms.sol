@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {ElementaryBracket} from "../float/ElementaryBracket.sol";
 import {Log} from "../float/Log.sol";
 import {Pow} from "../float/Pow.sol";
 import {ElementaryRule} from "./ElementaryRule.sol";
@@ -16,9 +15,12 @@ contract Logarithms is ElementaryRule {
         return (1 << LOG) | (1 << LOG1P) | (1 << POW);
     }
 
-    function _function(uint256 op, uint256 a, uint256 b) internal pure override returns (uint256) {
-        (uint256 low, uint256 high, int256 exponent, uint256 sign) =
-            op == LOG ? Log.bracket(a) : op == LOG1P ? Log.bracket1p(a) : Pow.bracket(a, b);
-        return ElementaryBracket.toBinary32(low, high, exponent, sign);
+    function _bracket(uint256 op, uint256 a, uint256 b)
+        internal
+        pure
+        override
+        returns (uint256, uint256, int256, uint256)
+    {
+        return op == LOG ? Log.bracket(a) : op == LOG1P ? Log.bracket1p(a) : Pow.bracket(a, b);
     }
 }

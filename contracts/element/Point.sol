@@ -6,7 +6,8 @@ import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 
 /// @title Point
-/// @notice A rule of operators whose elements take one step. The state is the element, 8 bytes; before the step it is 0.
+/// @notice A rule of operators whose elements take one step. The state is 8 bytes: the element, or what it is decided from;
+/// before the step it is 0.
 abstract contract Point is IRule {
     uint16 private constant STATE_BYTES = 8;
 
@@ -36,21 +37,26 @@ abstract contract Point is IRule {
     }
 
     /// @inheritdoc IRule
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
-    function finish(Case calldata which, bytes calldata state, Entry calldata)
+    function finish(Case calldata which, bytes calldata state, Entry calldata entry)
         external
         pure
         returns (uint64 bits)
     {
         _check(which);
         Cases.state(state.length, STATE_BYTES);
-        return uint64(bytes8(state));
+        // SAFETY: values are below 2^64.
+        return uint64(_element(which, uint64(bytes8(state)), entry));
     }
 
     /// @dev Refuses every case that is not one of this rule's operators.
     function _check(Case calldata which) internal pure virtual;
 
-    /// @dev The element, and how many operands were read for it. Refuses what `_check` refuses.
+    /// @dev The element of the state after the step. Where there is no log, whatever an entry is said to be is nothing.
+    function _element(Case calldata, uint256 state, Entry calldata) internal pure virtual returns (uint256) {
+        return state;
+    }
+
+    /// @dev The state after the step, and how many operands were read for it. Refuses what `_check` refuses.
     function _value(Case calldata which, Opened[] calldata opened)
         internal
         pure

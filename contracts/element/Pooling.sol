@@ -59,7 +59,7 @@ contract Pooling is IRule {
     }
 
     /// @inheritdoc IRule
-    /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
+    /// @dev What is chosen has no log, so whatever an entry is said to be is nothing.
     function finish(Case calldata which, bytes calldata state, Entry calldata)
         external
         pure
@@ -94,7 +94,7 @@ contract Pooling is IRule {
     }
 
     function _read(Case calldata which) private pure returns (Pool memory pool) {
-        Cases.mine(which, 1 << MAX_POOL2D);
+        Cases.mine(which, 1 << MAX_POOL2D, Cases.EITHER);
         Cases.check(which, 1, 2);
         Cases.input(which, 0, Cases.F32);
         Cases.output(which, 0, Cases.F32);

@@ -1,118 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
-import {Case, Entry, IRule, Opened} from "./IRule.sol";
+import {Entry} from "./IRule.sol";
 import {LaneSum} from "./LaneSum.sol";
-import {Operands} from "./Operands.sol";
-import {Order} from "./Order.sol";
-import {Shapes} from "./Shapes.sol";
+import {ReductionRule} from "./ReductionRule.sol";
 
 /// @title Reductions
-/// @notice `sum`, `amax` and `argmax` (docs/opset.md, sections 2 and 5).
-/// @dev States: of `sum` of f32 see LaneSum; of `sum` of i64 and of `amax` the value, 8 bytes, of elements in row-major order;
-/// of `argmax` the largest so far and its place, 8 bytes each.
-contract Reductions is IRule {
-    uint256 private constant SUM = 40;
-    uint256 private constant AMAX = 41;
-    uint256 private constant ARGMAX = 42;
-
-    /// @dev A checked case: the set of reduced dimensions, how many elements they reduce to one, and whether it is `sum` of f32.
-    struct Reduction {
-        uint256 dims;
-        uint256 items;
-        bool ofLanes;
+/// @notice Reductions in repops-f32: `sum` of f32 by lanes and blocks (LaneSum).
+contract Reductions is ReductionRule {
+    function _modes() internal pure override returns (uint256) {
+        return Cases.REPOPS_F32;
     }
 
-    /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
-        Reduction memory r = _read(which);
-        // SAFETY: below 2^42, and 96.
-        return (uint64(_steps(r)), uint16(_stateBytes(which, r)));
+    function _length(uint256 items) internal pure override returns (uint256) {
+        return LaneSum.length(items);
     }
 
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        Reduction memory r = _read(which);
-        if (r.ofLanes) return LaneSum.begin(r.items);
-        if (which.op != AMAX) return new bytes(_stateBytes(which, r));
-        bool floats = which.inputs[0].dtype == Cases.F32;
-        return abi.encodePacked(uint64(floats ? Order.MINUS_INFINITY : Order.LOWEST));
+    function _size(uint256 items) internal pure override returns (uint256) {
+        return LaneSum.stateBytes(items);
     }
 
-    /// @inheritdoc IRule
-    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
-        external
+    function _begin(uint256 items) internal pure override returns (bytes memory) {
+        return LaneSum.begin(items);
+    }
+
+    function _place(uint256 items, uint256 t) internal pure override returns (uint256) {
+        return LaneSum.place(items, t);
+    }
+
+    function _next(uint256 items, uint256 t, bytes calldata state, bool exists, uint256 value)
+        internal
         pure
-        returns (bytes memory next)
+        override
+        returns (bytes memory)
     {
-        Reduction memory r = _read(which);
-        Cases.step(t, _steps(r), state.length, _stateBytes(which, r));
-        uint256 place = r.ofLanes ? LaneSum.place(r.items, t) : t;
-        bool exists = place < r.items;
-        uint256 found = 0;
-        if (exists) {
-            uint256 element = Shapes.reduced(which.element, place, which.inputs[0].dims, r.dims);
-            found = Operands.read(which, opened, 0, 0, element);
-        }
-        Operands.end(opened, exists ? 1 : 0);
-        if (r.ofLanes) return LaneSum.step(r.items, t, state, exists, found);
-        uint256 before = uint64(bytes8(state[0:8]));
-        if (which.op == SUM) {
-            unchecked {
-                return abi.encodePacked(uint64(before + found));
-            }
-        }
-        bool first = which.op == ARGMAX && t == 0;
-        if (!first && !Order.larger(which.inputs[0].dtype, found, before)) return state;
-        return which.op == AMAX ? abi.encodePacked(uint64(found)) : abi.encodePacked(uint64(found), t);
+        return LaneSum.step(items, t, state, exists, value);
     }
 
-    /// @inheritdoc IRule
     /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
-    function finish(Case calldata which, bytes calldata state, Entry calldata)
-        external
-        pure
-        returns (uint64 bits)
-    {
-        Reduction memory r = _read(which);
-        Cases.state(state.length, _stateBytes(which, r));
-        if (r.ofLanes) return LaneSum.finish(state);
-        return uint64(bytes8(which.op == ARGMAX ? state[8:16] : state[0:8]));
-    }
-
-    // ------------------------------------------------------------------ cases
-
-    function _read(Case calldata which) private pure returns (Reduction memory r) {
-        Cases.mine(which, (1 << SUM) | (1 << AMAX) | (1 << ARGMAX));
-        Cases.check(which, 1, 1);
-        uint8 dtype = which.inputs[0].dtype;
-        if (dtype != Cases.F32) Cases.input(which, 0, Cases.I64);
-        Cases.output(which, 0, which.op == ARGMAX ? Cases.I64 : dtype);
-        r.ofLanes = which.op == SUM && dtype == Cases.F32;
-
-        uint64[] calldata shape = which.inputs[0].dims;
-        uint256 from;
-        if (which.op == ARGMAX) {
-            (r.dims, from) = Attributes.number(which.attributes, 0);
-            Attributes.fit(r.dims < shape.length, from);
-            r.dims = 1 << r.dims;
-        } else {
-            (r.dims, from) = Attributes.dimensions(which.attributes, 0, shape.length);
-        }
-        bool keep;
-        (keep, from) = Attributes.flag(which.attributes, from);
-        Attributes.end(which.attributes, from);
-        r.items = Shapes.reduces(shape, r.dims, keep, which.outputs[0].dims);
-        Shapes.fit(r.items != 0 || which.op != ARGMAX);
-    }
-
-    function _steps(Reduction memory r) private pure returns (uint256) {
-        return r.ofLanes ? LaneSum.length(r.items) : r.items;
-    }
-
-    function _stateBytes(Case calldata which, Reduction memory r) private pure returns (uint256) {
-        return r.ofLanes ? LaneSum.stateBytes(r.items) : which.op == ARGMAX ? 16 : 8;
+    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
+        return LaneSum.finish(state);
     }
 }

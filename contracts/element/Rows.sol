@@ -2,114 +2,38 @@
 pragma solidity ^0.8.34;
 
 import {Float32} from "../float/Float32.sol";
-import {Attributes} from "./Attributes.sol";
 import {Cases} from "./Cases.sol";
-import {Case, Entry, IRule, Opened} from "./IRule.sol";
-import {Operands} from "./Operands.sol";
-import {Shapes} from "./Shapes.sol";
+import {Entry} from "./IRule.sol";
+import {RowsRule} from "./RowsRule.sol";
 
 /// @title Rows
-/// @notice `take` and `scatter_add` (docs/opset.md, section 7).
-/// @dev `take` has one step and its state is the element, 8 bytes. State of `scatter_add`: the sum so far, 4 bytes. Its step 0
-/// takes the base, step 1 + p reads position p of idx, and adds if that is this row.
-contract Rows is IRule {
-    uint256 private constant TAKE = 60;
-    uint256 private constant SCATTER_ADD = 61;
-
-    /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
-        // SAFETY: at most 2^40.
-        return (uint64(_steps(which)), uint16(_stateBytes(which)));
+/// @notice `take` and `scatter_add` in repops-f32.
+/// @dev State of `scatter_add`: the sum so far, 4 bytes.
+contract Rows is RowsRule {
+    function _modes() internal pure override returns (uint256) {
+        return Cases.REPOPS_F32;
     }
 
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _steps(which);
-        return which.op == TAKE ? new bytes(8) : abi.encodePacked(uint32(Float32.SIGN));
+    function _size() internal pure override returns (uint256) {
+        return 4;
     }
 
-    /// @inheritdoc IRule
-    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
-        external
+    function _begin() internal pure override returns (bytes memory) {
+        return abi.encodePacked(uint32(Float32.SIGN));
+    }
+
+    function _next(uint256 t, bytes calldata state, bool exists, uint256 value)
+        internal
         pure
-        returns (bytes memory next)
+        override
+        returns (bytes memory)
     {
-        Cases.step(t, _steps(which), state.length, _stateBytes(which));
-        uint256 taken;
-        if (which.op == TAKE) {
-            uint256 bits;
-            (bits, taken) = _take(which, opened);
-            next = abi.encodePacked(uint64(bits));
-        } else {
-            uint256 sum;
-            (sum, taken) = _add(which, t, uint32(bytes4(state)), opened);
-            next = abi.encodePacked(uint32(sum));
-        }
-        Operands.end(opened, taken);
+        if (!exists) return state;
+        return abi.encodePacked(uint32(t == 0 ? value : Float32.add(uint32(bytes4(state)), value)));
     }
 
-    /// @inheritdoc IRule
     /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.
-    function finish(Case calldata which, bytes calldata state, Entry calldata)
-        external
-        pure
-        returns (uint64 bits)
-    {
-        _steps(which);
-        Cases.state(state.length, _stateBytes(which));
-        return which.op == TAKE ? uint64(bytes8(state)) : uint32(bytes4(state));
-    }
-
-    // ------------------------------------------------------------------ steps
-
-    function _take(Case calldata which, Opened[] calldata opened) private pure returns (uint256, uint256) {
-        uint64[] calldata table = which.inputs[0].dims;
-        uint256 width = Shapes.countFrom(table, 1);
-        uint256 row = Operands.read(which, opened, 0, 1, which.element / width);
-        // An index below 0 is at least 2^63 as bits.
-        if (row >= table[0]) return (0, 1);
-        return (Operands.read(which, opened, 1, 0, row * width + which.element % width), 2);
-    }
-
-    function _add(Case calldata which, uint256 t, uint256 sum, Opened[] calldata opened)
-        private
-        pure
-        returns (uint256, uint256)
-    {
-        if (t == 0) return (Operands.read(which, opened, 0, 0, which.element), 1);
-        uint256 width = Shapes.countFrom(which.outputs[0].dims, 1);
-        uint256 row = Operands.read(which, opened, 0, 1, t - 1);
-        if (row != which.element / width) return (sum, 1);
-        uint256 value = Operands.read(which, opened, 1, 2, (t - 1) * width + which.element % width);
-        return (Float32.add(sum, value), 2);
-    }
-
-    // ------------------------------------------------------------------ cases
-
-    /// @dev Checks a case.
-    function _steps(Case calldata which) private pure returns (uint256) {
-        Cases.mine(which, (1 << TAKE) | (1 << SCATTER_ADD));
-        bool take = which.op == TAKE;
-        Cases.check(which, take ? 2 : 3, 1);
-        Attributes.end(which.attributes, 0);
-        Cases.input(which, 1, Cases.I64);
-        uint64[] calldata rows = which.inputs[0].dims;
-        uint64[] calldata positions = which.inputs[1].dims;
-        uint64[] calldata result = which.outputs[0].dims;
-        if (take) {
-            Cases.output(which, 0, which.inputs[0].dtype);
-            Shapes.joins(result, positions, rows);
-            return 1;
-        }
-        Cases.input(which, 0, Cases.F32);
-        Cases.input(which, 2, Cases.F32);
-        Cases.output(which, 0, Cases.F32);
-        Shapes.same(rows, result);
-        Shapes.joins(which.inputs[2].dims, positions, rows);
-        return 1 + Shapes.count(positions);
-    }
-
-    function _stateBytes(Case calldata which) private pure returns (uint256) {
-        return which.op == TAKE ? 8 : 4;
+    function _element(uint8, bytes calldata state, Entry calldata) internal pure override returns (uint256) {
+        return uint32(bytes4(state));
     }
 }

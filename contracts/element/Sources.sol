@@ -33,7 +33,7 @@ contract Sources is Point {
 
     /// @dev Checks a case; gives `bits` of `full`, and `site` of `philox`.
     function _attribute(Case calldata which) private pure returns (uint256 found) {
-        Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX));
+        Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX), Cases.EITHER);
         bool random = which.op == PHILOX;
         Cases.check(which, random ? 2 : 0, 1);
         uint64[] calldata shape = which.outputs[0].dims;

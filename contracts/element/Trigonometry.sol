@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {ElementaryBracket} from "../float/ElementaryBracket.sol";
 import {Trig} from "../float/Trig.sol";
 import {ElementaryRule} from "./ElementaryRule.sol";
 
@@ -15,9 +14,12 @@ contract Trigonometry is ElementaryRule {
         return (1 << SIN) | (1 << COS);
     }
 
-    function _function(uint256 op, uint256 a, uint256) internal pure override returns (uint256) {
-        (uint256 low, uint256 high, int256 exponent, uint256 sign) =
-            op == SIN ? Trig.sinBracket(a) : Trig.cosBracket(a);
-        return ElementaryBracket.toBinary32(low, high, exponent, sign);
+    function _bracket(uint256 op, uint256 a, uint256)
+        internal
+        pure
+        override
+        returns (uint256, uint256, int256, uint256)
+    {
+        return op == SIN ? Trig.sinBracket(a) : Trig.cosBracket(a);
     }
 }

@@ -13,6 +13,7 @@ from referee_py.element import Case
 from referee_py.errors import InvalidEncoding
 from referee_py.program import TensorType
 from referee_py.program.attributes import decode_attributes, encode_attributes
+from referee_py.rounding import is_rounded
 
 from .chain import Given, Tensor
 
@@ -22,7 +23,7 @@ MANY = 1 << 40
 def sound(given: Given) -> Case | None:
     """What the twin takes it for, if the operator table takes the case."""
     op = BY_ID.get(given.op)
-    if op is None or given.mode != 1 or given.output >= len(given.outputs):
+    if op is None or not (given.mode == 1 or is_rounded(given.mode)) or given.output >= len(given.outputs):
         return None
     try:
         attrs = decode_attributes(op, given.attributes)
@@ -37,7 +38,7 @@ def sound(given: Given) -> Case | None:
         return None
     inputs = tuple(TensorType(Dtype(dtype), tuple(dims)) for dtype, dims in given.inputs)
     types = tuple(TensorType(*spec) for spec in outputs)
-    return Case(op.name, inputs, types, attrs, given.output, given.element)
+    return Case(op.name, inputs, types, attrs, given.output, given.element, given.mode)
 
 
 class Mutations:

@@ -16,11 +16,24 @@ from referee_py.element import rule_of
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 
-from .chain import ANVIL_OPTIONS, CASE, Given, Opened, Refusal, Rules, decode, encode_call, refused
+from .chain import (
+    ANVIL_OPTIONS,
+    CASE,
+    REPOPS_F32,
+    Given,
+    Opened,
+    Refusal,
+    Rules,
+    decode,
+    encode_call,
+    refused,
+)
 from .mutations import MANY, Mutations, sound
 from .twin import whole
 
 NAMES = [op.name for op in OPS]
+ROUNDED = 0x80  # 26 bits
+each_arithmetic = pytest.mark.parametrize("mode", [REPOPS_F32, ROUNDED], ids=["repops", "rounded"])
 NAMED = {
     *("NotMine", "WrongCounts", "NoSuchElement", "RankTooHigh", "TooManyElements", "ShapesUnfit"),
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit"),
@@ -34,18 +47,19 @@ def rules(start_anvil: Callable[..., Anvil]) -> Rules:
 
 
 @cache
-def one_step(name: str) -> OneStep:
-    return OneStep(name)
+def one_step(name: str, mode: int = REPOPS_F32) -> OneStep:
+    return OneStep(name, mode)
 
 
 class OneStep:
     """A step of a random call that takes as many operands as steps of the operator do."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, mode: int) -> None:
         best: tuple[int, Any] = (-1, None)
         for number in range(30):
             inputs, attrs = random_call(name, f"refusal/{number}", "tiny")
-            for case in cases_of(name, inputs, attrs, (0.7,)):
+            for found in cases_of(name, inputs, attrs, (0.7,)):
+                case = replace(found, mode=mode)
                 chain = whole(case, reader(inputs))
                 for t, opened in enumerate(chain.opened):
                     best = max(best, (len(opened), (case, t, chain)), key=lambda pair: pair[0])
@@ -62,10 +76,13 @@ class OneStep:
         )
 
 
-def test_operands_are_those_that_the_step_reads_in_its_order(rules: Rules, subtests: pytest.Subtests) -> None:
+@each_arithmetic
+def test_operands_are_those_that_the_step_reads_in_its_order(
+    mode: int, rules: Rules, subtests: pytest.Subtests
+) -> None:
     for name in NAMES:
         with subtests.test(name):
-            check_operands(one_step(name), rules)
+            check_operands(one_step(name, mode), rules)
 
 
 def check_operands(one: OneStep, rules: Rules) -> None:
@@ -91,10 +108,11 @@ def check_operands(one: OneStep, rules: Rules) -> None:
         refused(lambda: one.run(rules, operands[::-1]), "NotOpened", *operands[0][:2])
 
 
-def test_steps_and_states_are_those_of_the_chain(rules: Rules, subtests: pytest.Subtests) -> None:
+@each_arithmetic
+def test_steps_and_states_are_those_of_the_chain(mode: int, rules: Rules, subtests: pytest.Subtests) -> None:
     for name in NAMES:
         with subtests.test(name):
-            check_steps_and_states(one_step(name), rules)
+            check_steps_and_states(one_step(name, mode), rules)
 
 
 def check_steps_and_states(one: OneStep, rules: Rules) -> None:
@@ -106,24 +124,31 @@ def check_steps_and_states(one: OneStep, rules: Rules) -> None:
         refused(lambda s=state: rules.finish(one.given, s), "BadState", len(state), size)
 
 
-def test_other_operators_modes_and_elements_are_refused(rules: Rules, subtests: pytest.Subtests) -> None:
+@each_arithmetic
+def test_other_operators_modes_and_elements_are_refused(
+    mode: int, rules: Rules, subtests: pytest.Subtests
+) -> None:
     for name in NAMES:
         with subtests.test(name):
-            check_places(one_step(name), rules)
+            check_places(one_step(name, mode), rules)
 
 
 def check_places(one: OneStep, rules: Rules) -> None:
-    home = rules.rule(one.given.op)
+    op, mode = one.given.op, one.given.mode
+    home = rules.rule(op, mode)
     families = [address for label, address in rules.addresses.items() if label != "RuleBatch"]
     for address in families:
-        rules.of_operator[one.given.op] = address
+        rules.of_operator[op, mode] = address
         if address != home:
-            refused(lambda: rules.length(one.given), "NotMine", one.given.op, 1)
-    rules.of_operator[one.given.op] = home
-    for mode in (0, 2, 0x80, 0xFF):
-        other = replace(one.given, mode=mode)
+            refused(lambda: rules.length(one.given), "NotMine", op, mode)
+    rules.of_operator[op, mode] = home
+    other_mode = ROUNDED if mode == REPOPS_F32 else REPOPS_F32
+    of_both = rules.rule(op, other_mode) == home
+    for wrong in (0, 2, 0x87, 0xFF, *([] if of_both else [other_mode])):
+        other = replace(one.given, mode=wrong)
+        rules.of_operator[op, wrong] = home
         for call in calls_of(rules, other, one):
-            refused(call, "NotMine", one.given.op, mode)
+            refused(call, "NotMine", op, wrong)
     count = math.prod(one.case.shape)
     outputs = len(one.case.outputs)
     for output, element in (
@@ -135,6 +160,7 @@ def check_places(one: OneStep, rules: Rules) -> None:
         other = replace(one.given, output=output, element=element)
         for call in calls_of(rules, other, one):
             refused(call, "NoSuchElement", output, element)
+    rules.of_operator.clear()
 
 
 def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], object]]:
@@ -151,18 +177,24 @@ def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], obje
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(150, id="quick"), pytest.param(1_500, id="slow", marks=pytest.mark.slow)]
+    ("count", "mode"),
+    [
+        pytest.param(150, 1, id="quick"),
+        pytest.param(60, 0x9E, id="rounded"),
+        pytest.param(1_500, 1, id="slow", marks=pytest.mark.slow),
+        pytest.param(1_500, 0x80, id="slow-rounded", marks=pytest.mark.slow),
+    ],
 )
 def test_a_case_is_taken_if_and_only_if_the_operator_table_takes_it(
-    count: int, rules: Rules, subtests: pytest.Subtests
+    count: int, mode: int, rules: Rules, subtests: pytest.Subtests
 ) -> None:
     """Sound cases with something wrong: wrong ranks, sizes of any size, attributes cut off, huge and zero."""
     for name in NAMES:
         with subtests.test(name):
-            check_mutations(name, count, rules)
+            check_mutations(name, count, mode, rules)
 
 
-def check_mutations(name: str, count: int, rules: Rules) -> None:
+def check_mutations(name: str, count: int, mode: int, rules: Rules) -> None:
     mutations = Mutations(f"{name}/{count}")
     cases = list[Given]()
     number = 0
@@ -170,8 +202,8 @@ def check_mutations(name: str, count: int, rules: Rules) -> None:
         inputs, attrs = random_call(name, f"hostile/{number}", "tiny")
         number += 1
         right = [Given.of(case) for case in cases_of(name, inputs, attrs, (mutations.random.random(),))]
-        cases += [mutations.of(given) for given in right for _ in range(5)]
-    home = rules.rule(BY_NAME[name].id)
+        cases += [mutations.of(replace(given, mode=mode)) for given in right for _ in range(5)]
+    home = rules.rule(BY_NAME[name].id, mode)
     answers = rules.calls([(home, encode_call("length", [CASE], [given.words])) for given in cases])
     refusals = 0
     for given, answer in zip(cases, answers, strict=True):
@@ -180,7 +212,7 @@ def check_mutations(name: str, count: int, rules: Rules) -> None:
             refusals += 1
             assert answer.name in NAMED, (answer, given)
             # A mutation may make it a case of another family.
-            assert case is None or rules.rule(given.op) != home, (answer, given)
+            assert case is None or rules.rule(given.op, given.mode) != home, (answer, given)
         else:
             assert case is not None, given
             assert decode(["uint64", "uint16"], answer)[0] == rule_of(case).length(case), given
@@ -199,7 +231,7 @@ def test_steps_of_hostile_cases_are_refused_as_their_lengths_are(rules: Rules) -
             if not isinstance(found, Refusal):
                 continue
             looked += 1
-            rules.of_operator[given.op] = home
+            rules.of_operator[given.op, given.mode] = home
             for call in calls_of(rules, given, one):
                 refused(call, found.name, *found.values)
         rules.of_operator.clear()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from repops.calls import SPECIAL_F32, random_call
 from repops.opset import BOOL, F32, OPS, OPSET_VERSION
-from repops.tensors import Array
 
 from referee_py.element import Case, Read, rule_of, scalar
 from referee_py.program import TensorType
@@ -19,13 +18,12 @@ from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
 from trainer_node.chain.contracts import load_artifact
 
-from .chain import ANVIL_OPTIONS, FAMILIES, Given, Rules, decode, encode_call, refused
+from .chain import ANVIL_OPTIONS, FAMILIES, RULES, Given, Rules, decode, encode_call, refused
+from .checks import PIECE, Checks, add_call
 from .mutations import MANY, Mutations, sound
-from .twin import Piece, cut, finished, piece, whole
+from .twin import cut, piece, whole
 
 CODE_SIZE_LIMIT = 24_576  # EIP-170
-WHOLE = 400  # steps; of a longer chain only pieces are computed by the contract
-PIECE = 40
 WINDOW = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
 CHAINS = (
     *("sum", "amax", "argmax", "mm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad"),
@@ -41,66 +39,6 @@ every_operator = pytest.mark.parametrize("name", [op.name for op in OPS])
 @pytest.fixture
 def rules(start_anvil: Callable[..., Anvil]) -> Rules:
     return Rules(start_anvil(*ANVIL_OPTIONS).url)
-
-
-class Checks:
-    """Chains to be compared, in few requests."""
-
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        self.steps = 0
-        self._steps: list[tuple[Case, Piece]] = []
-        self._ends: list[tuple[Case, Piece]] = []
-
-    def ends(self, case: Case, chain: Piece) -> None:
-        """Of a whole chain: its length, first state, and the element."""
-        self._ends.append((case, chain))
-
-    def piece(self, case: Case, steps: Piece) -> None:
-        self._steps.append((case, steps))
-        self.steps += len(steps.opened)
-
-    def done(self) -> None:
-        """Fails for the first difference."""
-        calls = [
-            self.rules.steps_call(Given.of(case), steps.start, steps.states, steps.opened)
-            for case, steps in self._steps
-        ]
-        for (case, steps), found in zip(self._steps, self.rules.calls(calls), strict=True):
-            wrong, got = decode(["uint256", "bytes"], found)
-            if wrong != len(steps.opened):
-                want, before = steps.states[wrong + 1], steps.states[wrong]
-                pytest.fail(
-                    f"{case}: step {steps.start + wrong} of {before.hex()} and {steps.opened[wrong]} is "
-                    f"{got.hex()}, should be {want.hex()}"
-                )
-        calls = [self.rules.ends_call(Given.of(case), chain.states[-1]) for case, chain in self._ends]
-        for (case, chain), found in zip(self._ends, self.rules.calls(calls), strict=True):
-            ends = decode(["uint64", "uint16", "bytes", "uint64"], found)
-            first, element = chain.states[0], finished(case, chain)
-            assert ends == (len(chain.opened), len(first), first, element), case
-
-
-def evenly(rng: np.random.Generator, length: int) -> list[int]:
-    """Where pieces of a chain begin: at both ends, around the first chunk's end, and anywhere."""
-    anywhere = rng.integers(0, length - PIECE, 2).tolist()
-    return sorted({0, length - PIECE, min(500, length - PIECE), *anywhere})
-
-
-def add_call(checks: Checks, rng: np.random.Generator, name: str, inputs: list[Array], attrs: dict) -> int:
-    """Three elements of each output, if there are so many. Gives how many there are."""
-    seen = set[tuple[int, int]]()
-    for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
-        if (case.output, case.element) in seen:
-            continue
-        seen.add((case.output, case.element))
-        chain = whole(case, reader(inputs))
-        checks.ends(case, chain)
-        length = len(chain.opened)
-        pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]
-        for steps in pieces:
-            checks.piece(case, steps)
-    return len(seen)
 
 
 @quick_and_slow
@@ -318,11 +256,12 @@ def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
             refused(lambda op=op: rules.rule(op, 1, opset), "NoRule", op, 1)
     for mode in (0, 2, 3, 0x7F, 0x87, 0xC0, 0xFF):
         refused(lambda mode=mode: rules.rule(1, mode, opset), "NoRule", 1, mode)
-    refused(lambda: rules.rule(1, 0x80), "NoRule", 1, 0x80)
+    bare = rules.deploy(exact)
+    refused(lambda: rules.rule(1, 0x80, bare), "NoRule", 1, 0x80)
     (version,) = rules.calls([(opset, encode_call("version", [], []))])
     assert decode(["uint32"], version) == (OPSET_VERSION,)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", RULES)
 def test_a_rule_can_be_deployed(name: str) -> None:
     assert 0 < len(load_artifact(name).runtime) <= CODE_SIZE_LIMIT

@@ -42,6 +42,18 @@ contract RuleBatch {
         bits = rule.finish(which, last, Entry({kind: 1, written: 0}));
     }
 
+    /// @notice What a last state is finished to, under each of these entries.
+    function elements(IRule rule, Case calldata which, bytes calldata last, Entry[] calldata entries)
+        external
+        pure
+        returns (uint64[] memory bits)
+    {
+        bits = new uint64[](entries.length);
+        for (uint256 i = 0; i < bits.length; ++i) {
+            bits[i] = rule.finish(which, last, entries[i]);
+        }
+    }
+
     function _opened(bytes calldata packed) private pure returns (Opened[] memory opened) {
         opened = new Opened[](packed.length / OPENED_BYTES);
         for (uint256 i = 0; i < opened.length; ++i) {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Attributes} from "./Attributes.sol";
+import {Cases} from "./Cases.sol";
+import {Convolutions, Term} from "./Convolutions.sol";
+import {Case, Entry, IRule, Opened} from "./IRule.sol";
+import {Operands} from "./Operands.sol";
+import {Shapes} from "./Shapes.sol";
+import {Window} from "./Windows.sol";
+
+/// @title ContractionRule
+/// @notice `mm`, `bmm`, `conv2d` and its gradients (docs/opset.md, sections 2 and 6): which terms an element has, one step each.
+/// What a step makes of a term is the arithmetic's.
+abstract contract ContractionRule is IRule {
+    uint256 private constant MM = 50;
+    uint256 private constant BMM = 51;
+    uint256 private constant ALL = (1 << MM) | (1 << BMM) | (1 << Convolutions.FORWARD)
+        | (1 << Convolutions.INPUT_GRAD) | (1 << Convolutions.WEIGHT_GRAD);
+
+    /// @inheritdoc IRule
+    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+        (uint256 terms,,) = _read(which);
+        // SAFETY: below 2^40.
+        return (uint64(terms), uint16(_size()));
+    }
+
+    /// @inheritdoc IRule
+    function begin(Case calldata which) external pure returns (bytes memory state) {
+        _read(which);
+        return _begin();
+    }
+
+    /// @inheritdoc IRule
+    function step(Case calldata which, uint64 t, bytes calldata state, Opened[] calldata opened)
+        external
+        pure
+        returns (bytes memory next)
+    {
+        (uint256 terms, Window memory window, uint256 groups) = _read(which);
+        Cases.step(t, terms, state.length, _size());
+        Term memory term = which.op <= BMM ? _product(which, t) : Convolutions.term(which, window, groups, t);
+        if (!term.exists) {
+            Operands.end(opened, 0);
+            return _next(t, state);
+        }
+        uint256 a = Operands.read(which, opened, 0, 0, term.first);
+        uint256 b = Operands.read(which, opened, 1, 1, term.second);
+        Operands.end(opened, 2);
+        return _next(t, state, a, b);
+    }
+
+    /// @inheritdoc IRule
+    function finish(Case calldata which, bytes calldata state, Entry calldata entry)
+        external
+        pure
+        returns (uint64 bits)
+    {
+        _read(which);
+        Cases.state(state.length, _size());
+        // SAFETY: a binary32.
+        return uint64(_element(which.mode, state, entry));
+    }
+
+    // ------------------------------------------------------------------ what depends on the arithmetic
+
+    function _modes() internal pure virtual returns (uint256);
+
+    /// @dev How many bytes a state has.
+    function _size() internal pure virtual returns (uint256);
+
+    /// @dev The state before the first step.
+    function _begin() internal pure virtual returns (bytes memory);
+
+    /// @dev The state after step `t`, whose term does not exist.
+    function _next(uint256 t, bytes calldata state) internal pure virtual returns (bytes memory);
+
+    /// @dev The state after step `t`, whose term is `a b`.
+    function _next(uint256 t, bytes calldata state, uint256 a, uint256 b)
+        internal
+        pure
+        virtual
+        returns (bytes memory);
+
+    function _element(uint8 mode, bytes calldata state, Entry calldata entry)
+        internal
+        pure
+        virtual
+        returns (uint256);
+
+    // ------------------------------------------------------------------ cases
+
+    /// @dev Checks a case. Products of matrices have no window and no groups.
+    function _read(Case calldata which)
+        private
+        pure
+        returns (uint256 terms, Window memory window, uint256 groups)
+    {
+        Cases.mine(which, ALL, _modes());
+        Cases.check(which, 2, 1);
+        Cases.input(which, 0, Cases.F32);
+        Cases.input(which, 1, Cases.F32);
+        Cases.output(which, 0, Cases.F32);
+        if (which.op <= BMM) {
+            terms = _inner(which);
+        } else {
+            (window, groups) = Convolutions.read(which);
+            terms = Convolutions.terms(which, groups);
+        }
+    }
+
+    /// @dev Checks a product of matrices: `[.., M, K]` and `[.., K, N]` give `[.., M, N]`.
+    function _inner(Case calldata which) private pure returns (uint256 terms) {
+        unchecked {
+            Attributes.end(which.attributes, 0);
+            uint256 m = which.op == MM ? 0 : 1;
+            uint64[] calldata a = which.inputs[0].dims;
+            uint64[] calldata b = which.inputs[1].dims;
+            uint64[] calldata result = which.outputs[0].dims;
+            Shapes.fit(a.length == m + 2 && b.length == m + 2 && result.length == m + 2);
+            terms = a[m + 1];
+            Shapes.fit(b[m] == terms && result[m] == a[m] && result[m + 1] == b[m + 1]);
+            Shapes.fit(m == 0 || (a[0] == b[0] && a[0] == result[0]));
+        }
+    }
+
+    /// @dev Term `k` of a product of matrices: `a[i, m, k]` and `b[i, k, n]`.
+    function _product(Case calldata which, uint256 k) private pure returns (Term memory) {
+        unchecked {
+            uint64[] calldata a = which.inputs[0].dims;
+            uint64[] calldata b = which.inputs[1].dims;
+            uint256 terms = a[a.length - 1];
+            uint256 columns = b[b.length - 1];
+            // The row in a is (i, m) in one number.
+            uint256 row = which.element / columns;
+            uint256 i = row / a[a.length - 2];
+            return Term(true, row * terms + k, (i * terms + k) * columns + which.element % columns);
+        }
+    }
+}

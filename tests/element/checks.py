@@ -1,0 +1,111 @@
+"""Chains of the Python twin that contracts are to compute, asked for in few requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from repops.tensors import Array
+
+from referee_py.element import Case, Entry, rule_of
+from referee_py.rounding import Rounding
+from tests.referee_py.element.logged import entries
+from tests.referee_py.element.operands import cases_of, reader
+
+from .chain import Given, Rules, decode
+from .twin import Piece, cut, finished, whole
+
+WHOLE = 400  # steps; of a longer chain only pieces are computed by the contract
+PIECE = 40
+
+
+class Checks:
+    """Chains to be compared, in few requests."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.steps = 0
+        self._steps: list[tuple[Case, Piece]] = []
+        self._ends: list[tuple[Case, Piece]] = []
+        self._elements: list[tuple[Case, bytes, list[Entry]]] = []
+        self.followed = 0
+        """Elements that an entry made another value of."""
+
+    def ends(self, case: Case, chain: Piece) -> None:
+        """Of a whole chain: its length, first state, and the element."""
+        self._ends.append((case, chain))
+
+    def elements(self, case: Case, chain: Piece, entries: list[Entry]) -> None:
+        """Of a whole chain: the element under each of these entries."""
+        self._elements.append((case, chain.states[-1], entries))
+
+    def piece(self, case: Case, steps: Piece) -> None:
+        self._steps.append((case, steps))
+        self.steps += len(steps.opened)
+
+    def done(self) -> None:
+        """Fails for the first difference."""
+        calls = [
+            self.rules.steps_call(Given.of(case), steps.start, steps.states, steps.opened)
+            for case, steps in self._steps
+        ]
+        for (case, steps), found in zip(self._steps, self.rules.calls(calls), strict=True):
+            wrong, got = decode(["uint256", "bytes"], found)
+            if wrong != len(steps.opened):
+                want, before = steps.states[wrong + 1], steps.states[wrong]
+                pytest.fail(
+                    f"{case}: step {steps.start + wrong} of {before.hex()} and {steps.opened[wrong]} is "
+                    f"{got.hex()}, should be {want.hex()}"
+                )
+        calls = [self.rules.ends_call(Given.of(case), chain.states[-1]) for case, chain in self._ends]
+        for (case, chain), found in zip(self._ends, self.rules.calls(calls), strict=True):
+            ends = decode(["uint64", "uint16", "bytes", "uint64"], found)
+            first, element = chain.states[0], finished(case, chain)
+            assert ends == (len(chain.opened), len(first), first, element), case
+        self._done_elements()
+
+    def _done_elements(self) -> None:
+        calls = [
+            self.rules.elements_call(Given.of(case), last, [(e.kind, e.written) for e in said])
+            for case, last, said in self._elements
+        ]
+        for (case, last, said), found in zip(self._elements, self.rules.calls(calls), strict=True):
+            (got,) = decode(["uint64[]"], found)
+            want = [rule_of(case).finish(case, last, entry) for entry in said]
+            assert list(got) == want, (case, last.hex(), said)
+            self.followed += sum(bits != want[0] for bits in want)
+
+
+def evenly(rng: np.random.Generator, length: int) -> list[int]:
+    """Where pieces of a chain begin: at both ends, around the first chunk's end, and anywhere."""
+    anywhere = rng.integers(0, length - PIECE, 2).tolist()
+    return sorted({0, length - PIECE, min(500, length - PIECE), *anywhere})
+
+
+def add_call(
+    checks: Checks,
+    rng: np.random.Generator,
+    name: str,
+    inputs: list[Array],
+    attrs: dict,
+    rounding: Rounding | None = None,
+) -> int:
+    """Three elements of each output, if there are so many, in repops-f32 or as they are rounded, and then under every
+    kind of entry. Gives how many there are."""
+    seen = set[tuple[int, int]]()
+    for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
+        if (case.output, case.element) in seen:
+            continue
+        seen.add((case.output, case.element))
+        if rounding is not None:
+            case = replace(case, mode=rounding.mode)
+        chain = whole(case, reader(inputs))
+        checks.ends(case, chain)
+        if rounding is not None:
+            checks.elements(case, chain, entries(finished(case, chain), rounding.bits, rng))
+        length = len(chain.opened)
+        pieces = cut(chain, PIECE, evenly(rng, length)) if length > WHOLE else [chain]
+        for steps in pieces:
+            checks.piece(case, steps)
+    return len(seen)
