@@ -1,100 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Base} from "../Base.t.sol";
-import {Case, IRule, Opened, Shape} from "contracts/element/IRule.sol";
+import {RuleCases} from "./RuleCases.sol";
+import {Shape} from "contracts/element/IRule.sol";
 
 /// @notice What one step of each family costs as a call, with what the shapes and attributes cost to check. Sums and
 /// contractions also at their dearest: where most is folded, and with operands that no short way is for.
 /// forge-config: default.isolate = true
-contract RuleGasTest is Base {
-    uint8 private constant F32 = 1;
-    uint8 private constant I64 = 2;
-    uint64 private constant HALF = 0x3F000000;
-    uint64 private constant PI = 0x40490FDB;
-    uint64 private constant SUBNORMAL = 0x00412345;
-
-    Case private _case;
-    Opened[] private _opened;
-
-    // ------------------------------------------------------------------ builders
-
-    function _operator(uint16 op, bytes memory attributes) private {
-        delete _case;
-        delete _opened;
-        (_case.op, _case.mode, _case.attributes) = (op, 1, attributes);
-    }
-
-    function _input(uint8 dtype, uint64[] memory dims) private {
-        _case.inputs.push(Shape(dtype, dims));
-    }
-
-    function _output(uint8 dtype, uint64[] memory dims, uint64 element) private {
-        _case.outputs.push(Shape(dtype, dims));
-        _case.element = element;
-    }
-
-    function _open(uint8 input, uint64 element, uint64 bits) private {
-        _opened.push(Opened(input, element, bits));
-    }
-
-    function _dims() private pure returns (uint64[] memory) {
-        return new uint64[](0);
-    }
-
-    function _dims(uint64 a) private pure returns (uint64[] memory dims) {
-        dims = new uint64[](1);
-        dims[0] = a;
-    }
-
-    function _dims(uint64 a, uint64 b) private pure returns (uint64[] memory dims) {
-        dims = new uint64[](2);
-        (dims[0], dims[1]) = (a, b);
-    }
-
-    function _dims(uint64 a, uint64 b, uint64 c) private pure returns (uint64[] memory dims) {
-        dims = new uint64[](3);
-        (dims[0], dims[1], dims[2]) = (a, b, c);
-    }
-
-    function _dims(uint64 a, uint64 b, uint64 c, uint64 d) private pure returns (uint64[] memory dims) {
-        dims = new uint64[](4);
-        (dims[0], dims[1], dims[2], dims[3]) = (a, b, c, d);
-    }
-
-    /// @dev The most dimensions that there may be, all of one size.
-    function _eight(uint64 size) private pure returns (uint64[] memory dims) {
-        dims = new uint64[](8);
-        for (uint256 d = 0; d < 8; ++d) {
-            dims[d] = size;
-        }
-    }
-
-    function _ints(uint64[] memory values) private pure returns (bytes memory encoded) {
-        encoded = abi.encodePacked(uint8(values.length));
-        for (uint256 i = 0; i < values.length; ++i) {
-            encoded = abi.encodePacked(encoded, values[i]);
-        }
-    }
-
-    /// @dev stride, padding, dilation.
-    function _window() private pure returns (bytes memory) {
-        return abi.encodePacked(_ints(_dims(1, 1)), _ints(_dims(1, 1)), _ints(_dims(1, 1)));
-    }
-
-    /// @dev 32-bit words that are all `word`.
-    function _state(uint256 words, uint32 word) private pure returns (bytes memory state) {
-        for (uint256 i = 0; i < words; ++i) {
-            state = abi.encodePacked(state, word);
-        }
-    }
-
-    function _saved(string memory family, string memory name, uint64 t, bytes memory state) private {
-        IRule rule = IRule(deploy(string.concat(family, ".sol:", family), ""));
-        rule.step(_case, t, state, _opened);
-        vm.snapshotGasLastCall("element", string.concat(family, ", ", name));
-    }
-
+contract RuleGasTest is RuleCases {
     // ------------------------------------------------------------------ one step
 
     function test_elementwise() public {
@@ -160,16 +73,6 @@ contract RuleGasTest is Base {
         _saved("Logarithms", "pow", 0, _state(2, 0));
     }
 
-    /// @dev Term k of an element of the second row and the first column.
-    function _product(uint64 k, uint64 a, uint64 b) private {
-        _operator(50, "");
-        _input(F32, _dims(64, 4096));
-        _input(F32, _dims(4096, 1024));
-        _output(F32, _dims(64, 1024), 1024);
-        _open(0, 4096 + k, a);
-        _open(1, k * 1024, b);
-    }
-
     function test_contractions() public {
         _product(513, HALF, PI);
         _saved("Contractions", "mm", 513, abi.encodePacked(uint32(HALF), uint32(PI)));
@@ -210,14 +113,6 @@ contract RuleGasTest is Base {
             512,
             abi.encodePacked(uint32(SUBNORMAL), uint32(SUBNORMAL))
         );
-    }
-
-    /// @dev Of all elements.
-    function _sum(uint64 items, uint64 element, uint64 bits) private {
-        _operator(40, abi.encodePacked(_ints(_dims(0)), uint64(0)));
-        _input(F32, _dims(items));
-        _output(F32, _dims(), 0);
-        _open(0, element, bits);
     }
 
     function test_sums() public {
