@@ -22,6 +22,8 @@ from tests.referee_py.element.operands import cases_of, reader
 
 from .chain import ANVIL_OPTIONS, Given, Refusal, Rules, decode, refused
 from .checks import Checks, add_call
+from .large import anywhere, large_cases
+from .mutations import Mutations
 from .twin import finished, piece, whole
 
 SUMS = ("sum", "mm", "bmm", "conv2d", "conv2d_input_grad", "conv2d_weight_grad", "scatter_add")
@@ -79,6 +81,23 @@ def test_a_long_sum(rounding: Rounding, rules: Rules) -> None:
         checks.elements(case, chain, entries(finished(case, chain), rounding.bits, rng))
     checks.done()
     assert checks.steps == 1300
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(40, id="quick"), pytest.param(1_000, id="slow", marks=pytest.mark.slow)]
+)
+def test_first_terms_of_sums_that_nobody_computes(
+    count: int, rules: Rules, subtests: pytest.Subtests
+) -> None:
+    """Dimensions up to 2^40: one step from nothing, and the element of one term."""
+    for name in SUMS:
+        with subtests.test(name):
+            mutations, checks = Mutations(f"rounded/{name}/{count}"), Checks(rules)
+            for case, t in large_cases(name, mutations, count, Rounding(29).mode):
+                one = piece(case, anywhere(case), t, rule_of(case).begin(case), 1)
+                checks.piece(case, one)
+                checks.elements(case, one, entries(finished(case, one), 29, mutations.random))
+            checks.done()
 
 
 # ------------------------------------------------------------------------------------------------ hostile states

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from repops.calls import SPECIAL_F32, random_call
-from repops.opset import BOOL, F32, OPS, OPSET_VERSION
+from repops.opset import F32, OPS, OPSET_VERSION
 
 from referee_py.element import Case, Read, rule_of, scalar
 from referee_py.program import TensorType
@@ -20,7 +18,8 @@ from trainer_node.chain.contracts import load_artifact
 
 from .chain import ANVIL_OPTIONS, FAMILIES, RULES, Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call
-from .mutations import MANY, Mutations, sound
+from .large import anywhere, large_cases
+from .mutations import Mutations
 from .twin import cut, piece, whole
 
 CODE_SIZE_LIMIT = 24_576  # EIP-170
@@ -165,46 +164,12 @@ def test_steps_of_tensors_that_nobody_stores(count: int, rules: Rules, subtests:
 
 
 def check_large(name: str, count: int, rules: Rules) -> None:
-    mutations = Mutations(f"large/{name}/{count}")
-    random = mutations.random
-    checks, number = Checks(rules), 0
-    while checks.steps < count:
-        number += 1
-        given = mutations.convolution(name) if name.startswith("conv2d") else resized(mutations, name, number)
-        if given is None:
-            continue
-        elements = math.prod(given.outputs[given.output][1])
-        element = int(random.integers(0, min(max(elements, 1), MANY)))
-        case = sound(replace(given, element=element))
-        if case is None or (length := rule_of(case).length(case)) == 0:
-            continue
-        t = int(random.integers(0, length))
-        state = some_floats(random, len(rule_of(case).begin(case)) // 4).astype(">u4").tobytes()
+    mutations, checks = Mutations(f"large/{name}/{count}"), Checks(rules)
+    for case, t in large_cases(name, mutations, count):
+        size = len(rule_of(case).begin(case))
+        state = some_floats(mutations.random, size // 4).astype(">u4").tobytes()
         checks.piece(case, piece(case, anywhere(case), t, state, 1))
     checks.done()
-
-
-def resized(mutations: Mutations, name: str, number: int) -> Given | None:
-    inputs, attrs = random_call(name, f"large/{number}", "tiny")
-    for case in cases_of(name, inputs, attrs, (0.5,)):
-        return mutations.resized(mutations.resized(Given.of(case)))
-    return None
-
-
-def anywhere(case: Case) -> Read:
-    """Operands of a tensor of any size: a value that depends on its place, and rows that mostly exist."""
-
-    def read(place: int, element: int) -> int:
-        dtype, shape = case.inputs[place].dtype, case.inputs[place].shape
-        assert 0 <= element < math.prod(shape)
-        value = (element * 0x9E3779B97F4A7C15 + place) % (1 << 64) >> 7
-        if dtype == F32:
-            return scalar.canonical(0x3F000000 + value % (1 << 24) + (value & 1 << 31))
-        if dtype == BOOL:
-            return value & 1
-        return value % (case.inputs[0].shape[0] + 1) if case.name in ("take", "scatter_add") else value
-
-    return read
 
 
 # --------------------------------------------------------------------------------------------------- any state
