@@ -41,7 +41,7 @@ ROUNDED_FAMILIES = (
 RULES = (*FAMILIES, *(name for name in ROUNDED_FAMILIES if name not in FAMILIES))
 NOWHERE = "0x" + "00" * 20
 REPOPS_F32 = 1
-MAX_BATCH_BYTES, MAX_BATCH_CALLS = 1 << 20, 250
+MAX_BATCH_BYTES, MAX_BATCH_CALLS = 900_000, 250  # anvil takes requests of 2 MiB, and bytes are two digits
 
 CASE = "(uint16,uint8,uint8,uint64,(uint8,uint64[])[],(uint8,uint64[])[],bytes)"
 OPENED = "(uint8,uint64,uint64)[]"
@@ -233,11 +233,11 @@ def encode_call(function: str, types: list[str], values: list[Any]) -> bytes:
 def _batches(calls: Sequence[tuple[str, bytes]]) -> Iterable[list[tuple[str, bytes]]]:
     few, size = list[tuple[str, bytes]](), 0
     for call in calls:
-        few.append(call)
-        size += len(call[1])
-        if size > MAX_BATCH_BYTES or len(few) == MAX_BATCH_CALLS:
+        if few and (size + len(call[1]) > MAX_BATCH_BYTES or len(few) == MAX_BATCH_CALLS):
             yield few
             few, size = [], 0
+        few.append(call)
+        size += len(call[1])
     if few:
         yield few
 

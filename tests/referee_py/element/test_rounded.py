@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from repops.calls import random_call
 from repops.opset import F32, OPS
 
-from referee_py.element import Case, Entry, evaluate, rule_of, scalar
+from referee_py.element import Case, Entry, evaluate, exact_sum, rule_of, scalar
 from referee_py.element.index import digits
-from referee_py.element.rounded import rounded_rule
+from referee_py.element.rounded import Sums, rounded_rule
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program import TensorType
 from referee_py.rounding import Bounds, Form, Rounding, exact, settle
+from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Entries
+from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.forms import FORMAT, read
+from referee_py.rounding.grid import UNIT
+from tests.referee_py.rounding import operators
 
 from .logged import ROUNDINGS, entries, logged_elements
 from .operands import bits_of, cases_of, reader
@@ -42,6 +47,8 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
         state = rule.begin(case)
         for t in range(rule.length(case)):
             state = rule.step(case, t, state, reader(call.inputs))
+        if case.name not in ELEMENTARY:
+            check_state(call, index, state)
         nearest = rule.finish(case, state)
         for entry in entries(nearest, rounding.bits, rng):
             got = rule.finish(case, state, entry)
@@ -55,6 +62,19 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
             looked += 1
     assert looked > 1_000
     assert followed > looked // 100
+
+
+def check_state(call: operators.Case, index: tuple[int, ...], state: bytes) -> None:
+    """Sum and magnitude are exact, absent taps are no terms, and the smallest is that of values."""
+    terms = exact.terms_of(call.name, call.inputs, call.attrs, index)
+    sums = Sums.decode(state, call.name in ADDITIONS)
+    assert sums.terms == len(terms)
+    if not exact_sum.is_finite(sums.total):
+        return
+    assert Fraction(sums.total, 2**UNIT) == exact.exact_value(terms)
+    assert Fraction(sums.magnitude, 2**UNIT) == sum(abs(Fraction(a) * Fraction(b)) for a, b in terms)
+    smallest = min((abs(a) for a, _ in terms if a), default=0.0) if call.name in ADDITIONS else 0.0
+    assert scalar.to_float(sums.smallest) == smallest
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
