@@ -103,7 +103,7 @@ contract RoundedGasTest is RuleCases {
         _output(F32, _dims(8, 64), 99);
         _open(0, 99, bits);
         if (op == 17) _open(1, 0, HALF + 1);
-        bytes memory state = _rule(family).step(_case, 0, new bytes(8), _opened);
+        bytes memory state = _saved(family, string.concat("operands of ", name), 0, new bytes(8));
         _savedFinish(family, string.concat("finish of ", name), state, _up);
     }
 
