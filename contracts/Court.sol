@@ -81,5 +81,6 @@ contract Court is Chain, Multicall {
         ) revert RecordsDiffer();
         while (output < nout && outputs0[output] == outputs1[output]) ++output;
         if (output == nout) revert OutputsEqual();
+        if (dispute.records[0].log != 0) revert LogNotJudged(dispute.records[0].log);
     }
 }

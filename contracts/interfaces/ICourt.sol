@@ -123,6 +123,8 @@ interface ICourt {
     error NotPlayer(address sender, address player);
     error RecordsDiffer();
     error OutputsEqual();
+    /// @notice A rounding log's entries cannot be shown in a trial: only operators without a log are judged.
+    error LogNotJudged(bytes32 log);
     error AnotherFile(bytes32 have, bytes32 want);
     error AnotherHash(bytes32 have, bytes32 want);
     error BadDescent(uint256 levels, uint256 height);

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from repops.opset import F32
 
-from ..commit import Tag, depth_of, digest, empty, fold_descendants, fold_path
+from ..commit import NO_LOG, Tag, depth_of, digest, empty, fold_descendants, fold_path
 from ..commit.tensor import LEAF_BYTES, typed_hash
 from ..element import Case, rule_of
 from ..element.scalar import canonical
@@ -44,13 +44,14 @@ POST_BYTES, MAX_PLACES = 2048, 256
 
 
 def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int], now: int) -> TrialState:
-    """A new trial. Raises a Refusal unless the records differ in outputs alone."""
+    """A new trial. Raises a Refusal unless the records differ in outputs alone, and have no rounding log."""
     one, other = dispute.records
     outputs = len(Structure.decode(dispute.structure).outputs)
     same = (one.structure, one.inputs, one.log) == (other.structure, other.inputs, other.log)
     require(same and len(one.outputs) == len(other.outputs) == outputs, refusals.RecordsDiffer)
     differ = [o for o, (a, b) in enumerate(zip(one.outputs, other.outputs, strict=True)) if a != b]
     require(bool(differ), refusals.OutputsEqual)
+    require(one.log == NO_LOG, refusals.LogNotJudged, one.log)
     return TrialState(players, Stage.OUTPUTS, now, clock, differ[0])
 
 
@@ -217,7 +218,8 @@ def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Ca
         have = typed_hash(tensor.type.dtype, tensor.type.shape, tensor.root)
         require(have == want, refusals.AnotherHash, have, want)
     structure, types = Structure.decode(dispute.structure), tuple(tensor.type for tensor in inputs)
-    return Case(structure.name, types, structure.outputs, structure.attrs, state.output, state.element)
+    where = state.output, state.element
+    return Case(structure.name, types, structure.outputs, structure.attrs, *where, dispute.mode)
 
 
 # --- to the step ------------------------------------------------------------------------------------------------

@@ -31,16 +31,10 @@ from referee_py.trial import (
 )
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
+from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
 from trainer_node.chain.contracts import load_artifact
-
-FAMILIES = (
-    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
-    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
-)
-"""In the order of Opset1."""
-NOBODY = "0x" + "00" * 20
 
 
 @dataclass
@@ -57,8 +51,10 @@ class Stand:
     def __init__(self, anvil: Anvil) -> None:
         self.web3 = Web3(HTTPProvider(anvil.url))
         self.deployer, *self.players = self.web3.eth.accounts[:3]
-        rules = [self._deploy(name) for name in FAMILIES]
-        opset = self._deploy("Opset1", rules, [NOBODY] * len(FAMILIES))
+        rules = {name: self._deploy(name) for name in RULES}
+        opset = self._deploy(
+            "Opset1", *([rules[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+        )
         artifact = load_artifact("Court")
         self.court = self.web3.eth.contract(self._deploy("Court", opset), abi=artifact.abi)
         bench = compiled("tests/contracts/court/Bench.sol", "Bench")
@@ -130,7 +126,7 @@ class Stand:
 
     def errors(self) -> list[Any]:
         """Of the court, of its libraries and of the rules."""
-        abis = (load_artifact(name).abi for name in ("Court", *FAMILIES))
+        abis = (load_artifact(name).abi for name in ("Court", *RULES))
         return [item for abi in abis for item in abi if item["type"] == "error"]
 
     def wait(self, seconds: int) -> None:

@@ -9,12 +9,14 @@ import pytest
 from repops.calls import random_call
 from repops.opset import OPS
 
+from referee_py.program import MODE_REPOPS_F32
+from referee_py.rounding import Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Setting
 
 from .stage import Stand
 
-PER_OPERATOR = 4
+PER_OPERATOR = 3
 
 
 @pytest.fixture
@@ -22,14 +24,24 @@ def stand(start_anvil: Callable[..., Anvil]) -> Stand:
     return Stand(start_anvil())
 
 
-def test_one_wrong_element_of_any_operator_loses(stand: Stand) -> None:
-    """The honest party is either side, and tensors are served or shown piece by piece."""
+MODES = {
+    "repops-f32": MODE_REPOPS_F32,
+    "rounded to 32 bits": Rounding(32).mode,
+    "rounded to 26 bits": Rounding(26, Bounds.PROBABLE).mode,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> None:
+    """The honest party is either side, and tensors are served or shown piece by piece. There is no rounding log."""
     rng = np.random.default_rng(5)
     for name in (op.name for op in OPS):
         played = 0
         for number in range(40):
             inputs, attrs = random_call(name, f"court/{number}", "tiny" if number % 5 else "usual")
-            setting = Setting.of(name, inputs, attrs, rng.random(), played % 2, int(rng.integers(0, 60)))
+            setting = Setting.of(
+                name, inputs, attrs, rng.random(), played % 2, int(rng.integers(0, 60)), MODES[mode]
+            )
             if setting is None:
                 continue
             result = stand.play(setting, served=played < 2)

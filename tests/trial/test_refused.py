@@ -33,7 +33,7 @@ from referee_py.trial.solver import plan
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Known, Setting
 
-from .stage import Stand, call_of
+from .stage import Stand, call_of, encode_dispute
 
 CLOCK = 1000
 REFUSALS = {
@@ -122,6 +122,14 @@ def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
             yield replace(move, inputs=())
 
 
+def error_names(stand: Stand) -> dict[str, str]:
+    """Errors by their selectors, as hexadecimal digits."""
+    return {
+        keccak(text=f"{e['name']}({','.join(i['type'] for i in e['inputs'])})")[:4].hex(): e["name"]
+        for e in stand.errors()
+    }
+
+
 class Table:
     """One trial on both boards."""
 
@@ -130,10 +138,7 @@ class Table:
         self.trial = stand.open(setting, CLOCK)
         players = stand.players[0], stand.players[1]
         self.state = open_trial(setting.dispute, players, (CLOCK, CLOCK), stand.now())
-        self.names = {
-            keccak(text=f"{e['name']}({','.join(i['type'] for i in e['inputs'])})")[:4].hex(): e["name"]
-            for e in stand.errors()
-        }
+        self.names = error_names(stand)
         self.seen = set[str]()
 
     def by_rules(self, move: Move, side: int) -> str | None:
@@ -207,3 +212,29 @@ def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..
     assert "TooLate" in table.seen
     table.stand.send(table.trial, setting.dispute, [Timeout()], 0)
     assert tuple(table.stand.bench.functions.results(table.stand.trials).call()) == (2, True)
+
+
+def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> None:
+    setting = Setting.of("exp", [np.zeros(3, np.float32)], {}, 0.5, 0)
+    assert setting is not None
+    stand, (one, other_) = Stand(start_anvil()), setting.dispute.records
+    names = error_names(stand)
+    for records, want in (
+        ((one, replace(other_, log=bytes(31) + b"1")), "RecordsDiffer"),
+        ((one, replace(other_, inputs=(bytes(32),))), "RecordsDiffer"),
+        ((one, replace(other_, outputs=())), "RecordsDiffer"),
+        ((one, one), "OutputsEqual"),
+        (tuple(replace(r, log=bytes(31) + b"1") for r in (one, other_)), "LogNotJudged"),
+    ):
+        dispute = replace(setting.dispute, records=records)
+        with pytest.raises(Refusal) as refused:
+            open_trial(dispute, (stand.players[0], stand.players[1]), (CLOCK, CLOCK), 0)
+        assert type(refused.value).__name__ == want
+        with pytest.raises(ContractCustomError) as reverted:
+            stand.bench.functions.open(1, stand.players, CLOCK, encode_dispute(dispute)).call()
+        assert names[str(reverted.value.data)[2:10]] == want
+    stand.open(setting)
+    stand.trials -= 1
+    with pytest.raises(ContractCustomError) as reverted:
+        stand.open(setting)
+    assert names[str(reverted.value.data)[2:10]] == "AlreadyOpen"

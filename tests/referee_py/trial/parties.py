@@ -16,6 +16,8 @@ from referee_py.commit.tensor import Array
 from referee_py.element import Case
 from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
 from referee_py.program.structure import Kind
+from referee_py.rounding import Rounding
+from referee_py.rounding.truth import truth as truth_of
 from referee_py.trial import Dispute
 from referee_py.trial.solver import Operator
 
@@ -25,6 +27,13 @@ def structure_of(name: str, inputs: Sequence[Array], attrs: Attrs) -> Structure:
     specs = [(t.dtype, t.shape) for t in map(TensorType.of, inputs)]
     outputs = [TensorType(*spec) for spec in row.infer(specs, attrs)]
     return Structure.make(name, [Operand(Kind.SLOT, i) for i in range(len(inputs))], outputs, **attrs)
+
+
+def outputs_of(name: str, inputs: Sequence[Array], attrs: Attrs, mode: int) -> list[Array]:
+    """What an operator without a rounding log gives."""
+    if mode == MODE_REPOPS_F32:
+        return reference.execute(name, inputs, attrs)
+    return truth_of(name, inputs, attrs, None, Rounding.of(mode))
 
 
 def one_ulp(array: Array, element: int) -> Array:
@@ -82,11 +91,18 @@ class Setting:
 
     @classmethod
     def of(
-        cls, name: str, inputs: Sequence[Array], attrs: Attrs, place: float, honest: int, turn: int = 0
+        cls,
+        name: str,
+        inputs: Sequence[Array],
+        attrs: Attrs,
+        place: float,
+        honest: int,
+        turn: int = 0,
+        mode: int = MODE_REPOPS_F32,
     ) -> Setting | None:
         """With element `place` (0 to 1) of one output wrong; None if no output has elements."""
         inputs = [canonical(np.asarray(array, order="C")) for array in inputs]
-        truth = [canonical(np.asarray(v, order="C")) for v in reference.execute(name, inputs, attrs)]
+        truth = [canonical(np.asarray(v, order="C")) for v in outputs_of(name, inputs, attrs, mode)]
         filled = [n for n, output in enumerate(truth) if output.size]
         if not filled:
             return None
@@ -106,5 +122,5 @@ class Setting:
         ]
         if honest:
             sides, records = sides[::-1], records[::-1]
-        dispute = Dispute((records[0], records[1]), structure.encode(), MODE_REPOPS_F32)
+        dispute = Dispute((records[0], records[1]), structure.encode(), mode)
         return cls(dispute, (sides[0], sides[1]), honest)
