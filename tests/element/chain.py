@@ -5,10 +5,7 @@ The rules are what `make setup` builds; RuleBatch, which takes whole chains, is 
 
 from __future__ import annotations
 
-import json
-import runpy
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from repops.opset import lookup
 
 from referee_py.element import Case
 from referee_py.program.attributes import encode_attributes
+from tests.solidity import compiled
 from trainer_node.chain.contracts import load_artifact
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -39,6 +37,7 @@ ROUNDED_FAMILIES = (
 )
 """Those of rounded-f64. Some are of both modes."""
 RULES = (*FAMILIES, *(name for name in ROUNDED_FAMILIES if name not in FAMILIES))
+RULE_BATCH = "tests/contracts/element/RuleBatch.sol"
 NOWHERE = "0x" + "00" * 20
 REPOPS_F32 = 1
 MAX_BATCH_BYTES, MAX_BATCH_CALLS = 900_000, 250  # anvil takes requests of 2 MiB, and bytes are two digits
@@ -110,7 +109,8 @@ class Rules:
         self._http = httpx.Client(base_url=url, timeout=280)
         self.addresses = {name: f"0x{0xE1E0 + i:040x}" for i, name in enumerate((*RULES, "RuleBatch"))}
         for name, address in self.addresses.items():
-            code = batch_code() if name == "RuleBatch" else load_artifact(name).runtime
+            batch = name == "RuleBatch"
+            code = compiled(RULE_BATCH, name).runtime if batch else load_artifact(name).runtime
             self._rpc("anvil_setCode", [address, "0x" + code.hex()])
         self.opset = self.deploy(
             *([self.addresses[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
@@ -265,20 +265,3 @@ def errors() -> dict[bytes, tuple[str, list[str]]]:
                 types = [one["type"] for one in item["inputs"]]
                 found[keccak(text=f"{item['name']}({','.join(types)})")[:4]] = (item["name"], types)
     return found
-
-
-@cache
-def batch_code() -> bytes:
-    """RuleBatch, compiled by scripts/solc with the settings of foundry.toml."""
-    source = "tests/contracts/element/RuleBatch.sol"
-    settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
-    request = {
-        "language": "Solidity",
-        "sources": {source: {"content": (ROOT / source).read_text()}},
-        "settings": settings | {"outputSelection": {source: {"RuleBatch": ["evm.deployedBytecode.object"]}}},
-    }
-    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
-    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
-    output = json.loads(done.stdout[done.stdout.index("{") :])
-    assert "contracts" in output, output["errors"]
-    return bytes.fromhex(output["contracts"][source]["RuleBatch"]["evm"]["deployedBytecode"]["object"])
