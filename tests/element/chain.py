@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,7 +23,6 @@ from referee_py.program.attributes import encode_attributes
 from tests.solidity import compiled
 from trainer_node.chain.contracts import load_artifact
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
 FAMILIES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
