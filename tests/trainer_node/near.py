@@ -1,7 +1,10 @@
-"""A tiny job of the mode rounded-f64 in which every sum of every step is a tie, so that its log has an entry for each.
+"""A tiny job of the mode rounded-f64 in which every sum of every step is near a tie: its log has an entry for each.
 
-node 0  full   1            node 2  take   the step's rows        node 4  sum    [8]: a tie in every element
-node 1  sub    t - 1        node 3  take   [2, 8]                 node 5  add    weight + sum
+node 0  full   1            node 2  take   the step's rows        node 4  sum    [8]: near a tie in every element
+node 1  sub    t - 1        node 3  take   [3, 8]                 node 5  add    weight + sum
+
+NOTE: without the third row the sums would be ties exactly, in binary64 as well, whatever the order of their terms; such
+sums need no entry.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ TIES, WIDTH = 4, 8
 
 
 def tensors() -> tuple[list[Array], list[Array]]:
-    """Constants (order, x) and the initial slot (weight). Rows 2k are near 1, rows 2k + 1 half a unit of theirs."""
+    """Constants (order, x) and the initial slot (weight). Rows by threes: near 1, half a unit of the first, tiny."""
     rows = np.random.default_rng(3).integers(0, 1 << 23, (4, WIDTH)) * 2.0**-23 + 1
-    x = np.empty((8, WIDTH), np.float32)
-    x[0::2], x[1::2] = rows, 2.0**-24
-    order = np.array([[2 * (step % 4), 2 * (step % 4) + 1] for step in range(STEPS)], np.int64)
+    x = np.empty((12, WIDTH), np.float32)
+    x[0::3], x[1::3], x[2::3] = rows, 2.0**-24, 2.0**-60
+    order = np.array([[3 * (step % 4) + row for row in range(3)] for step in range(STEPS)], np.int64)
     return [order, x], [np.zeros(WIDTH, np.float32)]
 
 
