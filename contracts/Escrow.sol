@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {IEscrow} from "./interfaces/IEscrow.sol";
+import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {SafeTransferLib} from "solady/utils/SafeTransferLib.sol";
+
+/// @title Escrow
+/// @notice See IEscrow. Whoever inherits this keeps its ether here.
+abstract contract Escrow is IEscrow, ReentrancyGuardTransient {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice Whose credit is burned ether.
+    address public constant BURNED = 0x000000000000000000000000000000000000dEaD;
+
+    mapping(address account => uint256) public credit;
+
+    // ------------------------------------------------------------------ moves
+
+    function withdraw() external {
+        _pay(msg.sender);
+    }
+
+    function burn() external {
+        _pay(BURNED);
+    }
+
+    // ------------------------------------------------------------------ accounting
+
+    function _credit(address account, uint256 amount) internal {
+        if (amount == 0) return;
+        credit[account] += amount;
+        emit Credited(account, amount);
+    }
+
+    function _pay(address account) private nonReentrant {
+        uint256 amount = credit[account];
+        if (amount == 0) revert NothingToPay(account);
+
+        credit[account] = 0;
+        emit Withdrawn(account, amount);
+        SafeTransferLib.safeTransferETH(account, amount);
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Dispute, ICourt} from "./interfaces/ICourt.sol";
+import {Adjudication, Rules} from "./interfaces/IJobs.sol";
+import {Hearing, HearingPhase, Submission} from "./interfaces/IPanel.sol";
+import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+import {Appeals} from "./panel/Appeals.sol";
+import {Hearings} from "./panel/Hearings.sol";
+
+/// @title Panel
+/// @notice See IPanel. The moves are in `panel/`: Votes, and Appeals, which has all that the Court decides.
+contract Panel is Appeals {
+    // ------------------------------------------------------------------ constructor
+
+    constructor(ICourt court, IVerifierRegistry registry) Hearings(court, registry) {}
+
+    /// @dev Bonds that are taken.
+    receive() external payable {
+        if (msg.sender != address(REGISTRY)) revert WrongBond(msg.value, 0);
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function hear(Submission calldata submission, Dispute calldata dispute) external nonReentrant {
+        uint256 hearingId = hearingOf(msg.sender, submission.matchId);
+        Hearing storage h = _hearings[hearingId];
+        if (h.phase != HearingPhase.None) revert AlreadyHeard(hearingId);
+        _checkDispute(submission, dispute);
+        (Rules memory rules,) = _rules(submission);
+
+        h.referee = msg.sender;
+        h.matchId = submission.matchId;
+        h.file = keccak256(abi.encode(submission));
+        bool court = rules.adjudication == Adjudication.OnChain;
+        h.phase = court ? HearingPhase.Trial : HearingPhase.Voting;
+        if (!court) h.until = uint64(block.timestamp) + rules.verdictPeriod;
+        emit Submitted(hearingId, msg.sender, submission.matchId, h.until, submission, dispute);
+        if (court) _try(h, hearingId, submission, submission.players, dispute);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function getHearing(uint256 hearingId) external view returns (Hearing memory) {
+        return _hearings[hearingId];
+    }
+
+    function hearingOf(address referee, uint256 matchId) public pure returns (uint256) {
+        return uint256(keccak256(abi.encode(referee, matchId))) & ~uint256(0xFF);
+    }
+
+    function trialOf(uint256 hearingId, uint8 number) external view returns (uint256) {
+        return COURT.trialOf(address(this), hearingId | number);
+    }
+}

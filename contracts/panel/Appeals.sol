@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Records} from "../commit/Records.sol";
+import {Adjudication, Rules} from "../interfaces/IJobs.sol";
+import {Dispute, IBench} from "../interfaces/ICourt.sol";
+import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
+import {Reason, Record} from "../interfaces/IReferee.sol";
+import {Votes} from "./Votes.sol";
+
+/// @title Appeals
+/// @notice Trials: in place of a verdict, on appeal from one, and of those who signed one that did not hold.
+abstract contract Appeals is Votes, IBench {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice Whose work it was gets half of what is lost. NOTE: at most half, so that nobody profits from losing to himself.
+    uint256 private constant PRIZE_DIVISOR = 2;
+    uint256 private constant NUMBER = 0xFF;
+
+    // ------------------------------------------------------------------ moves
+
+    function appeal(uint256 hearingId, Submission calldata submission, Dispute calldata dispute)
+        external
+        payable
+        nonReentrant
+    {
+        Hearing storage h = _begin(hearingId, submission, HearingPhase.Ruled);
+        _before(h.until);
+        _checkDispute(submission, dispute);
+        uint8 losers = _others(submission, h.verdict);
+        uint8 side = losers & 1 != 0 && msg.sender == submission.players[0] ? 0 : 1;
+        if (losers & (1 << side) == 0 || msg.sender != submission.players[side]) {
+            revert NothingToAppeal(msg.sender);
+        }
+        (Rules memory rules, uint256 stake) = _rules(submission);
+        if (msg.value != stake) revert WrongBond(msg.value, stake);
+
+        h.phase = HearingPhase.Trial;
+        h.side = side;
+        h.losers = losers;
+        h.players = submission.players;
+        h.bond = stake;
+        h.appealPeriod = rules.appealPeriod;
+        emit Appealed(hearingId, msg.sender);
+        _try(h, hearingId, submission, submission.players, dispute);
+    }
+
+    function escalate(uint256 hearingId, Submission calldata submission, Dispute calldata dispute)
+        external
+        nonReentrant
+    {
+        Hearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
+        _after(h.until);
+        _checkDispute(submission, dispute);
+        (Rules memory rules,) = _rules(submission);
+        if (rules.adjudication != Adjudication.Appealable) revert NoAppeal(hearingId);
+
+        h.phase = HearingPhase.Trial;
+        _try(h, hearingId, submission, submission.players, dispute);
+    }
+
+    function stand(
+        uint256 hearingId,
+        Submission calldata submission,
+        Dispute calldata dispute,
+        Record calldata record
+    ) external nonReentrant {
+        Hearing storage h = _begin(hearingId, submission, HearingPhase.Defence);
+        _before(h.until);
+        _checkDispute(submission, dispute);
+        if (!_contains(_votes[hearingId][h.verdict], msg.sender)) revert NotSigner(msg.sender);
+        bytes32 have = Records.hash(record);
+        if (have != h.verdict) revert AnotherRecord(have, h.verdict);
+
+        h.phase = HearingPhase.Stand;
+        h.defendant = msg.sender;
+        // NOTE: what the verdict calls right may be neither side's record.
+        Dispute memory defended = dispute;
+        address[2] memory players = submission.players;
+        defended.records[1 - h.side] = record;
+        players[1 - h.side] = msg.sender;
+        _try(h, hearingId, submission, players, defended);
+    }
+
+    function ruled(uint256 id, uint8 losers, bool late) external nonReentrant {
+        if (msg.sender != address(COURT)) revert NotCourt(msg.sender);
+        uint256 hearingId = id & ~NUMBER;
+        Hearing storage h = _hearings[hearingId];
+        if (h.phase == HearingPhase.Stand) return _stood(h, hearingId, losers);
+        // INVARIANT: the Court tells the result of each trial once, so the phase is Trial.
+        Reason reason = late ? Reason.Timeout : Reason.Operator;
+        if (h.losers == NOBODY) {
+            // NOTE: without an appeal; there were votes only if there was a time for them.
+            _close(h, hearingId, h.until != 0);
+            return _settle(h, hearingId, losers, reason, new address[](0));
+        }
+        _refund(h, losers);
+        uint8 cleared = h.losers & ~losers;
+        if (cleared == NOBODY) {
+            _close(h, hearingId, true);
+            return _settle(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
+        }
+        _accuse(h, hearingId, cleared & 1 != 0 ? 0 : 1);
+        _settle(h, hearingId, losers, reason, new address[](0));
+    }
+
+    function proceed(uint256 hearingId, Submission calldata submission) external nonReentrant {
+        HearingPhase phase = _hearings[hearingId].phase;
+        if (phase != HearingPhase.Voting && phase != HearingPhase.Ruled) phase = HearingPhase.Defence;
+        Hearing storage h = _begin(hearingId, submission, phase);
+        _after(h.until);
+        if (phase == HearingPhase.Voting) {
+            (Rules memory rules,) = _rules(submission);
+            if (rules.adjudication != Adjudication.Attested) revert NoVerdict(hearingId);
+            _close(h, hearingId, false);
+            _settle(h, hearingId, NOBODY, Reason.Unresolved, new address[](0));
+        } else if (phase == HearingPhase.Ruled) {
+            _close(h, hearingId, true);
+            _settle(
+                h, hearingId, _others(submission, h.verdict), Reason.Operator, _votes[hearingId][h.verdict]
+            );
+        } else {
+            address[] storage signers = _votes[hearingId][h.verdict];
+            while (signers.length > 0) _slash(h, hearingId, signers, signers.length - 1);
+            _close(h, hearingId, true);
+        }
+    }
+
+    // ------------------------------------------------------------------ verdicts that did not hold
+
+    /// @dev The verdict's signers may stand by it. SAFETY: the court may have decided against who was right, if he did not
+    /// play; so nobody loses a bond for it who has not had the choice to play himself.
+    function _accuse(Hearing storage h, uint256 hearingId, uint8 side) private {
+        h.phase = HearingPhase.Defence;
+        h.side = side;
+        h.until = uint64(block.timestamp) + h.appealPeriod;
+        emit Overruled(hearingId, h.players[side], h.until);
+    }
+
+    function _stood(Hearing storage h, uint256 hearingId, uint8 losers) private {
+        address[] storage signers = _votes[hearingId][h.verdict];
+        if (losers & (1 << (1 - h.side)) == 0) {
+            emit Cleared(hearingId, h.defendant);
+            return _close(h, hearingId, true);
+        }
+        uint256 i = 0;
+        while (signers[i] != h.defendant) ++i;
+        _slash(h, hearingId, signers, i);
+        if (signers.length == 0) return _close(h, hearingId, true);
+        _accuse(h, hearingId, h.side);
+    }
+
+    // ------------------------------------------------------------------ money
+
+    /// @dev An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too.
+    function _refund(Hearing storage h, uint8 losers) private {
+        uint256 bond = h.bond;
+        uint8 side = h.side;
+        h.bond = 0;
+        if (losers & (1 << side) == 0) return _credit(h.players[side], bond);
+        uint256 prize = losers == BOTH ? 0 : bond / PRIZE_DIVISOR;
+        _credit(h.players[1 - side], prize);
+        _credit(BURNED, bond - prize);
+    }
+
+    /// @dev A signer loses its bond: half to the accuser, the rest is burned.
+    function _slash(Hearing storage h, uint256 hearingId, address[] storage signers, uint256 i) private {
+        address signer = signers[i];
+        signers[i] = signers[signers.length - 1];
+        signers.pop();
+        uint256 bond = REGISTRY.take(signer);
+        emit Slashed(hearingId, signer, bond);
+        uint256 prize = bond / PRIZE_DIVISOR;
+        _credit(h.players[h.side], prize);
+        _credit(BURNED, bond - prize);
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Escrow} from "../Escrow.sol";
+import {ICourt, Dispute} from "../interfaces/ICourt.sol";
+import {IJobs, Rules} from "../interfaces/IJobs.sol";
+import {Hearing, HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
+import {IReferee, Reason} from "../interfaces/IReferee.sol";
+import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
+
+/// @title Hearings
+/// @notice The hearings, how a move begins, how a trial begins, and how a match ends.
+abstract contract Hearings is Escrow, IPanel {
+    // ------------------------------------------------------------------ storage
+
+    uint8 internal constant NOBODY = 0;
+    uint8 internal constant BOTH = 3;
+
+    ICourt public immutable COURT;
+    IVerifierRegistry public immutable REGISTRY;
+
+    mapping(uint256 hearingId => Hearing) internal _hearings;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(ICourt court, IVerifierRegistry registry) {
+        COURT = court;
+        REGISTRY = registry;
+    }
+
+    // ------------------------------------------------------------------ guards
+
+    /// @dev Every move but `proceed` begins here: right phase, and the submission that the hearing is about.
+    function _begin(uint256 hearingId, Submission calldata submission, HearingPhase want)
+        internal
+        view
+        returns (Hearing storage h)
+    {
+        h = _hearings[hearingId];
+        if (h.phase != want) revert WrongHearingPhase(hearingId, h.phase, want);
+        bytes32 have = keccak256(abi.encode(submission));
+        if (have != h.file) revert AnotherSubmission(have, h.file);
+    }
+
+    function _before(uint256 until) internal view {
+        if (block.timestamp >= until) revert PeriodOver(until);
+    }
+
+    function _after(uint256 until) internal view {
+        if (block.timestamp < until) revert PeriodRunning(until);
+    }
+
+    function _checkDispute(Submission calldata submission, Dispute calldata dispute) internal pure {
+        bytes32 have = keccak256(abi.encode(dispute));
+        if (have != submission.dispute) revert AnotherDispute(have, submission.dispute);
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    /// @dev Both sides have the job's clock, each trial anew. NOTE: its number is the last byte of the id the Court gets.
+    function _try(
+        Hearing storage h,
+        uint256 hearingId,
+        Submission calldata submission,
+        address[2] memory players,
+        Dispute memory dispute
+    ) internal {
+        (Rules memory rules,) = _rules(submission);
+        uint256 number = ++h.trials;
+        uint256 trialId =
+            COURT.open(hearingId | number, players, [uint64(rules.clock), uint64(rules.clock)], dispute);
+        emit Tried(hearingId, trialId, players);
+    }
+
+    /// @dev Ends the match. SAFETY: the state is final before the call.
+    function _settle(
+        Hearing storage h,
+        uint256 hearingId,
+        uint8 losers,
+        Reason reason,
+        address[] memory deciders
+    ) internal {
+        emit Settled(hearingId, losers);
+        IReferee(h.referee).ruled(h.matchId, losers, reason, deciders);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    /// @dev NOTE: a Jobs contract that answers differently from one call to the next spoils only its own hearings.
+    function _rules(Submission calldata submission)
+        internal
+        view
+        returns (Rules memory rules, uint256 stake)
+    {
+        return IJobs(submission.jobs).rulesOf(submission.jobId);
+    }
+
+    /// @dev Bit `s`: side `s` has another record than this one. INVARIANT: the records differ, so it is never zero.
+    function _others(Submission calldata submission, bytes32 record) internal pure returns (uint8) {
+        return (submission.records[0] != record ? 1 : 0) | (submission.records[1] != record ? 2 : 0);
+    }
+}
