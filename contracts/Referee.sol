@@ -3,22 +3,27 @@ pragma solidity ^0.8.34;
 
 import {Modes} from "./commit/Modes.sol";
 import {Program} from "./interfaces/IJobs.sol";
-import {Match, Phase, Reason, Rules} from "./interfaces/IReferee.sol";
+import {IPanel} from "./interfaces/IPanel.sol";
+import {Match, Reason} from "./interfaces/IReferee.sol";
 import {Clock} from "./match/Clock.sol";
 import {Judge} from "./match/Judge.sol";
-import {Verdict} from "./match/Verdict.sol";
+import {MatchBase} from "./match/MatchBase.sol";
 import {Walk} from "./match/Walk.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
 /// @title Referee
-/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Judge (at a node), Verdict (votes).
+/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Judge (at a node).
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
-contract Referee is Walk, Judge, Verdict, Multicall {
+contract Referee is Walk, Judge, Multicall {
     // ------------------------------------------------------------------ storage
 
     uint32 public constant OPSET_VERSION = 1;
 
     uint256 public matchCount;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IPanel panel) MatchBase(panel) {}
 
     // ------------------------------------------------------------------ moves
 
@@ -26,7 +31,7 @@ contract Referee is Walk, Judge, Verdict, Multicall {
         uint256 jobId,
         bytes32[2] calldata roots,
         address[2] calldata players,
-        Rules calldata rules,
+        uint32 clock,
         Program calldata program
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
@@ -35,14 +40,12 @@ contract Referee is Walk, Judge, Verdict, Multicall {
 
         // SAFETY: the count makes the id new, the rest makes it mean the same match on every branch of the chain.
         matchId =
-            uint256(keccak256(abi.encode(msg.sender, jobId, roots, players, rules, program, ++matchCount)));
+            uint256(keccak256(abi.encode(msg.sender, jobId, roots, players, clock, program, ++matchCount)));
         Match storage m = _matches[matchId];
         m.jobs = msg.sender;
         m.jobId = jobId;
         m.tick = uint64(block.timestamp);
-        m.clock = [uint64(rules.clock), uint64(rules.clock)];
-        m.verdictPeriod = rules.verdictPeriod;
-        m.threshold = rules.threshold;
+        m.clock = [uint64(clock), uint64(clock)];
         m.players = players;
         emit Opened(matchId, msg.sender, jobId, roots, players);
         _start(m, matchId, roots, program);
@@ -76,8 +79,6 @@ contract Referee is Walk, Judge, Verdict, Multicall {
     }
 
     function deadline(uint256 matchId) public view returns (uint256 instant) {
-        Match storage m = _matches[matchId];
-        if (m.phase == Phase.Verdict) return _until(m);
-        (instant,) = Clock.due(m);
+        (instant,) = Clock.due(_matches[matchId]);
     }
 }

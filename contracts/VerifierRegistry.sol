@@ -17,6 +17,7 @@ contract VerifierRegistry is IVerifierRegistry {
 
     mapping(address verifier => Verifier) private _verifiers;
     mapping(address verifier => bool) private _listed;
+    mapping(address verifier => mapping(address panel => uint256 hearings)) private _held;
     address[] private _list;
 
     // ------------------------------------------------------------------ constructor
@@ -30,12 +31,12 @@ contract VerifierRegistry is IVerifierRegistry {
 
     // ------------------------------------------------------------------ moves
 
-    function register(string calldata uri) external payable {
+    function register(address panel, string calldata uri) external payable {
         if (msg.value < MIN_BOND) revert BondTooSmall(msg.value, MIN_BOND);
         if (bytes(uri).length > MAX_URI) revert UriTooLong(bytes(uri).length);
         if (_verifiers[msg.sender].bond != 0) revert AlreadyRegistered(msg.sender);
 
-        _verifiers[msg.sender] = Verifier({bond: msg.value, leavesAt: 0, uri: uri});
+        _verifiers[msg.sender] = Verifier({bond: msg.value, leavesAt: 0, panel: panel, uri: uri});
         if (!_listed[msg.sender]) {
             _listed[msg.sender] = true;
             _list.push(msg.sender);
@@ -67,16 +68,40 @@ contract VerifierRegistry is IVerifierRegistry {
         if (verifier.leavesAt == 0 || block.timestamp < verifier.leavesAt) {
             revert StillLocked(msg.sender, verifier.leavesAt);
         }
+        uint256 held = _held[msg.sender][verifier.panel];
+        if (held != 0) revert StillHeld(msg.sender, held);
 
         delete _verifiers[msg.sender];
         emit Left(msg.sender, bond);
         SafeTransferLib.safeTransferETH(msg.sender, bond);
     }
 
+    function hold(address verifier) external {
+        if (!_answers(verifier, msg.sender)) revert NotPanel(msg.sender, _verifiers[verifier].panel);
+        ++_held[verifier][msg.sender];
+    }
+
+    function release(address verifier) external {
+        --_held[verifier][msg.sender];
+    }
+
+    function take(address verifier) external returns (uint256 bond) {
+        // NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse.
+        if (!_answers(verifier, msg.sender)) return 0;
+        bond = _verifiers[verifier].bond;
+        delete _verifiers[verifier];
+        emit BondTaken(verifier, msg.sender, bond);
+        SafeTransferLib.safeTransferETH(msg.sender, bond);
+    }
+
     // ------------------------------------------------------------------ views
 
-    function isActive(address verifier) external view returns (bool) {
-        return _verifiers[verifier].bond != 0 && _verifiers[verifier].leavesAt == 0;
+    function serves(address verifier, address panel) external view returns (bool) {
+        return _answers(verifier, panel) && _verifiers[verifier].leavesAt == 0;
+    }
+
+    function _answers(address verifier, address panel) private view returns (bool) {
+        return _verifiers[verifier].bond != 0 && _verifiers[verifier].panel == panel;
     }
 
     function getVerifier(address verifier) external view returns (Verifier memory) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {IEscrow} from "./IEscrow.sol";
 import {Reason} from "./IReferee.sol";
 
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
@@ -19,6 +20,28 @@ struct Program {
     uint64[] strides;
 }
 
+/// @notice Who judges the operator that a match comes down to.
+enum Adjudication {
+    /// @dev The job's verifiers, for good.
+    Attested,
+    /// @dev The job's verifiers; the Court on appeal, and where they do not decide.
+    Appealable,
+    /// @dev The Court.
+    OnChain
+}
+
+/// @notice How the operators of a job's matches are judged. Periods are seconds.
+struct Rules {
+    Adjudication adjudication;
+    /// @dev How many of the verifiers decide. Zero if there are none: on-chain only.
+    uint8 threshold;
+    uint32 verdictPeriod;
+    /// @dev To appeal from a verdict, and for its signers to stand by it after it was overruled.
+    uint32 appealPeriod;
+    /// @dev Each side's clock in a match, and again in a trial.
+    uint32 clock;
+}
+
 /// @notice What a client asks for. Periods are seconds.
 struct Terms {
     Program program;
@@ -33,11 +56,7 @@ struct Terms {
     uint32 trainPeriod;
     uint32 revealPeriod;
     uint32 challengePeriod;
-    /// @dev Each side's clock in a match.
-    uint32 clock;
-    uint32 verdictPeriod;
-    /// @dev How many of the verifiers decide.
-    uint8 threshold;
+    Rules rules;
     address[] verifiers;
 }
 
@@ -132,7 +151,7 @@ struct Group {
 /// - SAFETY: the referee is named by the client. A malicious one can hurt its own job (its stakes and reward) and
 ///   nothing else; parties join only jobs with a referee whose code they know.
 /// - A commitment's salt has enough entropy, and trainers wait for confirmations before they stake.
-interface IJobs {
+interface IJobs is IEscrow {
     // ------------------------------------------------------------------ events
 
     event Posted(
@@ -166,8 +185,6 @@ interface IJobs {
     event Accepted(uint256 indexed jobId, bytes32 root, bytes32 last);
     event Unclaimed(uint256 indexed jobId);
     event Voided(uint256 indexed jobId);
-    event Credited(address indexed account, uint256 amount);
-    event Withdrawn(address indexed account, uint256 amount);
 
     // ------------------------------------------------------------------ errors
 
@@ -183,7 +200,8 @@ interface IJobs {
     error BadVerifierCount(uint256 count);
     error BadThreshold(uint256 threshold, uint256 verifiers);
     error VerifierTwice(address verifier);
-    error VerifierNotRegistered(address verifier);
+    /// @notice Its bond does not answer to the panel that the job's referee submits to.
+    error VerifierNotRegistered(address verifier, address panel);
     error WrongPhase(uint256 jobId, JobPhase have, JobPhase want);
     error WrongStake(uint256 have, uint256 want);
     error NoFreeSlot(uint256 jobId);
@@ -206,7 +224,6 @@ interface IJobs {
     error NoSuchMatch(uint256 jobId, uint256 matchId);
     error MatchTaken(uint256 jobId, uint256 matchId);
     error BadResult(uint8 losers, Reason reason);
-    error NothingToPay(address account);
 
     // ------------------------------------------------------------------ moves
 
@@ -236,12 +253,6 @@ interface IJobs {
     /// @notice Closing, no match open: accepts the root that is left and pays everybody.
     function finalize(uint256 jobId) external;
 
-    /// @notice Pays the sender its credit.
-    function withdraw() external;
-
-    /// @notice Sends burned ether to `0x…dEaD`.
-    function burn() external;
-
     // ------------------------------------------------------------------ views
 
     /// @notice Number of jobs; they are numbered from 1.
@@ -268,6 +279,9 @@ interface IJobs {
     /// @notice The root of the logs of the job's run (see Job); zero until it is revealed.
     function logsOf(uint256 jobId) external view returns (bytes32);
 
+    /// @notice How a job's operators are judged, and the bond of an appeal: the job's stake.
+    function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake);
+
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 
     /// @notice The two groups of a match that is open.
@@ -285,7 +299,4 @@ interface IJobs {
         bytes32 logs,
         bytes32 salt
     ) external view returns (bytes32);
-
-    /// @notice What an account can withdraw.
-    function credit(address account) external view returns (uint256);
 }

@@ -2,16 +2,18 @@
 pragma solidity ^0.8.34;
 
 import {Program} from "./IJobs.sol";
+import {IPanel} from "./IPanel.sol";
 
 /// @notice Where a match stands. The zero state is no match.
 ///
-///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Verdict ──▶ Done        (Done is reached from every phase)
+///     Walk ──▶ Refine ──▶ Walk ──▶ Open ──▶ Hearing ──▶ Done        (Done is reached from every phase)
 enum Phase {
     None,
     Walk,
     Refine,
     Open,
-    Verdict,
+    /// @dev The operator is before the panel, which says how the match ends.
+    Hearing,
     Done
 }
 
@@ -76,13 +78,6 @@ struct LogProof {
     bytes32[] nodePath;
 }
 
-/// @notice What a Jobs contract fixes for a match.
-struct Rules {
-    uint32 clock;
-    uint32 verdictPeriod;
-    uint8 threshold;
-}
-
 /// @notice The state of a match.
 /// @dev INVARIANT: `node[0] != node[1]` until `Done`, and everything to the left of the position is equal in both
 /// trees, so the position is the first difference.
@@ -103,8 +98,6 @@ struct Match {
     /// @dev The current tree covers the steps `(start, end]`.
     uint64 start;
     uint64 end;
-    uint32 verdictPeriod;
-    uint8 threshold;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
     Reason reason;
@@ -127,7 +120,7 @@ struct Match {
 /// - Any Jobs contract may use it; a match concerns nobody but the Jobs contract that opened it. No owner, no upgrade,
 ///   no ether.
 /// - A side that publishes what its root commits to, in time, and is right, never loses.
-/// - A match ends: it lasts at most the sum of both clocks, plus the verdict period once verifiers are called.
+/// - A match ends: it lasts at most the sum of both clocks, and as long as a hearing (see IPanel).
 /// - Time is conserved: no move gives a second back. One classifier (`late`) is used by views, moves and settlement.
 /// - All moves but `refine` are bound by hashes to what is committed, so it does not matter who sends them.
 /// - Each side is judged against the truth, never against the other: both can lose.
@@ -135,7 +128,7 @@ struct Match {
 /// ASSUMPTIONS
 /// - SHA-256 is collision resistant; `block.timestamp` is about right; transactions get through within a clock.
 /// - The program's roots are those of a sound program: parties refuse a job whose roots they cannot recompute.
-/// - Fewer than `threshold` of a job's verifiers sign a wrong verdict.
+/// - What the panel says of an operator is right (see IPanel).
 interface IReferee {
     // ------------------------------------------------------------------ events
 
@@ -160,11 +153,8 @@ interface IReferee {
     event Descended(uint256 indexed matchId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
     event Refined(uint256 indexed matchId, uint8 side, uint8 level, bytes32 root);
     event RecordOpened(uint256 indexed matchId, uint8 side, Record record);
-    /// @notice Verifiers are asked for the right record of `node` in `step`; votes count before `until`.
-    event VerifiersCalled(
-        uint256 indexed matchId, uint64 step, uint32 node, uint64 until, Record record0, Record record1
-    );
-    event Attested(uint256 indexed matchId, address indexed verifier, bytes32 record, uint256 votes);
+    /// @notice The operator of `node` in `step` is before the panel.
+    event Submitted(uint256 indexed matchId, uint64 step, uint32 node);
     event Decided(uint256 indexed matchId, uint8 losers, Reason reason);
 
     // ------------------------------------------------------------------ errors
@@ -197,10 +187,7 @@ interface IReferee {
     error UnknownOperand(uint8 kind);
     /// @notice An input names a node that is not earlier, so it cannot be agreed.
     error ForwardReference(uint256 source, uint256 node);
-    error NotVerifier(address signer);
-    error AlreadyVoted(address verifier);
-    error VerdictOver(uint256 until);
-    error VerdictRunning(uint256 until);
+    error NotPanel(address sender);
 
     // ------------------------------------------------------------------ moves
 
@@ -211,7 +198,7 @@ interface IReferee {
         uint256 jobId,
         bytes32[2] calldata roots,
         address[2] calldata players,
-        Rules calldata rules,
+        uint32 clock,
         Program calldata program
     ) external returns (uint256 matchId);
 
@@ -248,17 +235,17 @@ interface IReferee {
     /// @notice Open: both records are well formed and differ in their logs; who has not the job's one loses.
     function judgeLog(uint256 matchId, Exhibit calldata exhibit, LogProof calldata proof) external;
 
-    /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute.
-    function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external;
+    /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute, and is
+    /// submitted to the panel.
+    function submit(uint256 matchId, Exhibit calldata exhibit) external;
 
-    /// @notice Verdict: a verifier's EIP-712 signature of `Verdict(matchId, step, node, record)`, whoever brings it.
-    function attest(uint256 matchId, bytes32 record, bytes calldata signature) external;
+    /// @notice Hearing: the panel ends the match.
+    /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only: nobody is shown wrong.
+    /// @param deciders The verifiers whose verdict it is, if it is one.
+    function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external;
 
     /// @notice Ends a match that is late. Claimed late it finds the same loser.
     function timeout(uint256 matchId) external;
-
-    /// @notice Verdict: ends a match that the verifiers did not decide in time; nobody is shown wrong.
-    function expire(uint256 matchId) external;
 
     // ------------------------------------------------------------------ views
 
@@ -273,19 +260,12 @@ interface IReferee {
     /// @notice Whether each side is late now. Used by moves, settlement and bots alike.
     function late(uint256 matchId) external view returns (bool side0, bool side1);
 
-    /// @notice Walk, Refine, Open: the last instant at which a move is in time. Verdict: the first at which `expire`
-    /// works. Otherwise zero.
+    /// @notice Walk, Refine, Open: the last instant at which a move is in time. Otherwise zero.
     function deadline(uint256 matchId) external view returns (uint256);
 
-    /// @notice The verifiers that voted for a record.
-    function votes(uint256 matchId, bytes32 record) external view returns (address[] memory);
-
-    /// @notice Whether a verifier has voted in a match.
-    function voted(uint256 matchId, address verifier) external view returns (bool);
+    /// @notice Who judges operators.
+    function PANEL() external view returns (IPanel);
 
     /// @notice Number of matches opened so far.
     function matchCount() external view returns (uint256);
-
-    /// @notice The digest a verifier signs.
-    function verdictDigest(uint256 matchId, bytes32 record) external view returns (bytes32);
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Escrow} from "../Escrow.sol";
 import {Modes} from "../commit/Modes.sol";
 import {Programs} from "../commit/Programs.sol";
-import {Job, JobPhase, Program, Terms} from "../interfaces/IJobs.sol";
+import {Adjudication, IJobs, Job, JobPhase, Program, Rules, Terms} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
-import {Escrow} from "./Escrow.sol";
+
 
 /// @title Board
 /// @notice The jobs: posting one, and which phase it is in.
-abstract contract Board is Escrow {
+abstract contract Board is Escrow, IJobs {
     // ------------------------------------------------------------------ storage
 
     /// @notice Bounds the gas of every loop over slots.
@@ -61,10 +62,8 @@ abstract contract Board is Escrow {
         _checkPeriod(terms.trainPeriod);
         _checkPeriod(terms.revealPeriod);
         _checkPeriod(terms.challengePeriod);
-        _checkPeriod(terms.clock);
-        _checkPeriod(terms.verdictPeriod);
-        _checkVerifiers(terms.verifiers, terms.threshold);
         _checkReferee(terms);
+        _checkRules(terms);
 
         jobId = ++jobCount;
         Job storage job = _jobs[jobId];
@@ -125,6 +124,10 @@ abstract contract Board is Escrow {
         return JobPhase.Closing;
     }
 
+    function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake) {
+        return (_jobs[jobId].terms.rules, _jobs[jobId].terms.stake);
+    }
+
     function isVerifier(uint256 jobId, address account) external view returns (bool) {
         address[] storage verifiers = _jobs[jobId].terms.verifiers;
         for (uint256 i = 0; i < verifiers.length; ++i) {
@@ -137,15 +140,24 @@ abstract contract Board is Escrow {
         if (period < MIN_PERIOD || period > MAX_PERIOD) revert BadPeriod(period, MIN_PERIOD, MAX_PERIOD);
     }
 
-    function _checkVerifiers(address[] calldata verifiers, uint8 threshold) private view {
-        uint256 count = verifiers.length;
-        if (count == 0 || count > MAX_VERIFIERS) revert BadVerifierCount(count);
-        if (threshold == 0 || threshold > count) revert BadThreshold(threshold, count);
+    function _checkRules(Terms calldata terms) private view {
+        Rules calldata rules = terms.rules;
+        _checkPeriod(rules.clock);
+        _checkPeriod(rules.verdictPeriod);
+        _checkPeriod(rules.appealPeriod);
+        uint256 count = terms.verifiers.length;
+        bool none = rules.adjudication == Adjudication.OnChain;
+        if (count > MAX_VERIFIERS || (count == 0) != none) revert BadVerifierCount(count);
+        if ((rules.threshold == 0) != none || rules.threshold > count) {
+            revert BadThreshold(rules.threshold, count);
+        }
+        address panel = address(IReferee(terms.referee).PANEL());
         for (uint256 i = 0; i < count; ++i) {
+            address verifier = terms.verifiers[i];
             for (uint256 k = 0; k < i; ++k) {
-                if (verifiers[i] == verifiers[k]) revert VerifierTwice(verifiers[i]);
+                if (verifier == terms.verifiers[k]) revert VerifierTwice(verifier);
             }
-            if (!REGISTRY.isActive(verifiers[i])) revert VerifierNotRegistered(verifiers[i]);
+            if (!REGISTRY.serves(verifier, panel)) revert VerifierNotRegistered(verifier, panel);
         }
     }
 

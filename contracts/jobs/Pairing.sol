@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
-import {IReferee, Reason, Rules} from "../interfaces/IReferee.sol";
+import {IReferee, Reason} from "../interfaces/IReferee.sol";
 import {Board} from "./Board.sol";
 
 /// @title Pairing
@@ -117,9 +117,7 @@ abstract contract Pairing is Board {
                 jobId,
                 [group0.root, group1.root],
                 [_spokesman(jobId, group0).owner, _spokesman(jobId, group1).owner],
-                Rules({
-                clock: job.terms.clock, verdictPeriod: job.terms.verdictPeriod, threshold: job.terms.threshold
-            }),
+                job.terms.rules.clock,
                 job.terms.program
             );
         // SAFETY: the guard against reentrancy spans the call; an id that is zero or taken would confuse two matches.

@@ -7,12 +7,14 @@ import {Modes} from "../commit/Modes.sol";
 import {Records} from "../commit/Records.sol";
 import {Operand, Structures} from "../commit/Structures.sol";
 import {Tensors} from "../commit/Tensors.sol";
+import {Dispute} from "../interfaces/ICourt.sol";
 import {IJobs, Program} from "../interfaces/IJobs.sol";
+import {Submission} from "../interfaces/IPanel.sol";
 import {Evidence, Exhibit, LogProof, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Judge
-/// @notice What is decided at the disputed node: structure, then inputs, then log, then (by verifiers) the operator.
+/// @notice What is decided at the disputed node: structure, then inputs, then log; then the panel hears what is right of the operator.
 /// Each side is judged against the truth, so both can lose.
 abstract contract Judge is MatchBase {
     // ------------------------------------------------------------------ moves
@@ -62,20 +64,40 @@ abstract contract Judge is MatchBase {
         _decide(m, matchId, losers, Reason.Log);
     }
 
-    function callVerifiers(uint256 matchId, Exhibit calldata exhibit) external {
+    function submit(uint256 matchId, Exhibit calldata exhibit) external {
         Match storage m = _begin(matchId, Phase.Open);
-        (uint8 malformed,) = _examine(m, exhibit);
+        (uint8 malformed, Program memory program) = _examine(m, exhibit);
         if (malformed != 0) revert Malformed(malformed);
         for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
             if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert InputsDiffer(i);
         }
         if (exhibit.record0.log != exhibit.record1.log) revert LogsDiffer();
 
-        m.phase = Phase.Verdict;
+        m.phase = Phase.Hearing;
         m.posted = 0;
+        emit Submitted(matchId, m.end, uint32(m.index));
+        Dispute memory dispute =
+            Dispute([exhibit.record0, exhibit.record1], exhibit.structure, program.mode);
         // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
-        uint64 until = m.tick + m.verdictPeriod;
-        emit VerifiersCalled(matchId, m.end, uint32(m.index), until, exhibit.record0, exhibit.record1);
+        PANEL.hear(
+            Submission({
+                matchId: matchId,
+                jobs: m.jobs,
+                jobId: m.jobId,
+                step: m.end,
+                node: uint32(m.index),
+                players: m.players,
+                records: m.node,
+                dispute: keccak256(abi.encode(dispute))
+            }),
+            dispute
+        );
+    }
+
+    function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external {
+        if (msg.sender != address(PANEL)) revert NotPanel(msg.sender);
+        // INVARIANT: the panel says it once for each match that was submitted, so the phase is Hearing.
+        _decide(_matches[matchId], matchId, losers, reason, deciders);
     }
 
     // ------------------------------------------------------------------ views

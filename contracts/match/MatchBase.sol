@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Merkle} from "../commit/Merkle.sol";
 import {IJobs, Program} from "../interfaces/IJobs.sol";
+import {IPanel} from "../interfaces/IPanel.sol";
 import {IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
 
@@ -11,11 +12,19 @@ import {Clock} from "./Clock.sol";
 abstract contract MatchBase is IReferee {
     // ------------------------------------------------------------------ storage
 
+    IPanel public immutable PANEL;
+
     mapping(uint256 matchId => Match) internal _matches;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IPanel panel) {
+        PANEL = panel;
+    }
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move but `timeout` and `expire` begins here: right phase, nobody late, time charged.
+    /// @dev Every move but `timeout` begins here: right phase, nobody late, time charged.
     function _begin(uint256 matchId, Phase want) internal returns (Match storage m) {
         m = _matches[matchId];
         if (m.phase != want) revert WrongPhase(matchId, m.phase, want);
