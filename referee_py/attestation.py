@@ -1,4 +1,4 @@
-"""Verdicts of verifiers: EIP-712 typed data, signed and recovered (docs/protocol.md, section 7, "Verdict")."""
+"""Verdicts of verifiers: EIP-712 typed data, signed and recovered (docs/adjudication.md, section 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eth_utils.exceptions import ValidationError
 
 from .errors import InvalidEncoding
 
-DOMAIN_NAME = "Assay Referee"
+DOMAIN_NAME = "Assay Panel"
 DOMAIN_VERSION = "1"
 SIGNATURE_BYTES = 65
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
@@ -21,7 +21,7 @@ _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 TYPES = {
     "Verdict": [
-        {"name": "matchId", "type": "uint256"},
+        {"name": "hearingId", "type": "uint256"},
         {"name": "step", "type": "uint64"},
         {"name": "node", "type": "uint32"},
         {"name": "record", "type": "bytes32"},
@@ -31,44 +31,44 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verifier signs: the hash of the right record of one node in one step of one match."""
+    """What a verifier signs: the hash of the right record of one node in one step, before one hearing."""
 
-    match_id: int
+    hearing_id: int
     step: int
     node: int
     record: bytes
 
-    def typed_data(self, chain_id: int, referee: str) -> SignableMessage:
-        """INVARIANT: the domain binds chain and contract, so no signature counts in another match."""
+    def typed_data(self, chain_id: int, panel: str) -> SignableMessage:
+        """INVARIANT: the domain binds chain and contract, so no signature counts in another hearing."""
         return encode_typed_data(
             domain_data={
                 "name": DOMAIN_NAME,
                 "version": DOMAIN_VERSION,
                 "chainId": chain_id,
-                "verifyingContract": referee,
+                "verifyingContract": panel,
             },
             message_types=TYPES,
             message_data={
-                "matchId": self.match_id,
+                "hearingId": self.hearing_id,
                 "step": self.step,
                 "node": self.node,
                 "record": self.record,
             },
         )
 
-    def digest(self, chain_id: int, referee: str) -> bytes:
+    def digest(self, chain_id: int, panel: str) -> bytes:
         """The 32 bytes that are signed."""
-        message = self.typed_data(chain_id, referee)
+        message = self.typed_data(chain_id, panel)
         return keccak(b"\x19" + message.version + message.header + message.body)
 
 
-def sign(verdict: Verdict, chain_id: int, referee: str, key: bytes) -> bytes:
+def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
     """The 65-byte signature ``r ‖ s ‖ v``."""
-    signed: Any = Account.sign_message(verdict.typed_data(chain_id, referee), key)
+    signed: Any = Account.sign_message(verdict.typed_data(chain_id, panel), key)
     return bytes(signed.signature)
 
 
-def recover(verdict: Verdict, chain_id: int, referee: str, signature: bytes) -> str:
+def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> str:
     """The checksummed address that signed. Raises InvalidEncoding for what is no canonical signature.
 
     SAFETY: `s` in the lower half of the order and `v` 27 or 28, as the contract demands, so a signature has one
@@ -80,6 +80,6 @@ def recover(verdict: Verdict, chain_id: int, referee: str, signature: bytes) -> 
     if s > _HALF_ORDER or v not in (27, 28):
         raise InvalidEncoding(f"a signature that is not canonical: v = {v}, s = {s:#x}")
     try:
-        return str(Account.recover_message(verdict.typed_data(chain_id, referee), signature=signature))
+        return str(Account.recover_message(verdict.typed_data(chain_id, panel), signature=signature))
     except (BadSignature, ValidationError) as error:
         raise InvalidEncoding(f"a signature of nobody: {error}") from error

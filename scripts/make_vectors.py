@@ -28,7 +28,7 @@ from referee_py.commit import (
     fold_descendants,
     tensor_hash,
 )
-from referee_py.game.book import commitment
+from referee_py.game.jobs import commitment
 from referee_py.game.judge import step_hash
 from referee_py.game.state import ProgramHeader
 from referee_py.program import SlotSource
@@ -186,20 +186,20 @@ def commitments() -> Iterator[Entry]:
 
 
 def verdicts() -> Iterator[Entry]:
-    for match_id, step, node in ((1, 1, 0), (int.from_bytes(junk("match"), "big"), 10**6, 2**24 - 1)):
-        verdict = Verdict(match_id, step, node, junk("record", step))
-        referee = address("referee")
+    for hearing_id, step, node in ((1, 1, 0), (int.from_bytes(junk("match"), "big"), 10**6, 2**24 - 1)):
+        verdict = Verdict(hearing_id, step, node, junk("record", step))
+        panel = address("referee")
         yield {
             "chainId": 31337,
-            "referee": referee,
-            "matchId": match_id.to_bytes(32, "big"),
+            "panel": panel,
+            "hearingId": hearing_id.to_bytes(32, "big"),
             "step": step,
             "node": node,
             "record": verdict.record,
-            "digest": verdict.digest(31337, referee),
+            "digest": verdict.digest(31337, panel),
             "key": TEST_KEY,
             "signer": str(Account.from_key(TEST_KEY).address),
-            "signature": sign(verdict, 31337, referee, TEST_KEY),
+            "signature": sign(verdict, 31337, panel, TEST_KEY),
         }
 
 

@@ -4,12 +4,14 @@
     clock     who is late                                 solver    what to play: `plan`
     judge     what an open node decides                   book      jobs, claims, groups and money
     rules     `apply(state, terms, move, sender, now)`    refusals  why a move is refused
+    jobs      what a job is                               escrow    credits
 
 `rules` is the contract Referee and `book` is the contract Jobs; random play holds them to it
 (tests/referee_py/game/test_random_play.py).
+
+NOTE: `jobs` and `book` are not imported here: they are made of this package, of referee_py.trial and referee_py.panel.
 """
 
-from .book import Book, Claim, Job, JobPhase, JobTerms, commitment
 from .refusals import Refusal
 from .rules import apply, opened, refinement
 from .solver import plan
@@ -17,12 +19,7 @@ from .state import MatchState, MatchTerms, Move, Phase, ProgramHeader, Reason
 from .view import ChainLog, LoggedView, OpponentView, OwnRun, ProgramView
 
 __all__ = [
-    "Book",
     "ChainLog",
-    "Claim",
-    "Job",
-    "JobPhase",
-    "JobTerms",
     "LoggedView",
     "MatchState",
     "MatchTerms",
@@ -35,7 +32,6 @@ __all__ = [
     "Reason",
     "Refusal",
     "apply",
-    "commitment",
     "opened",
     "plan",
     "refinement",

@@ -1,7 +1,7 @@
 """Jobs, claims, groups and money: the contract `Jobs` in Python (docs/protocol.md, section 6).
 
-A `Book` is a whole chain as far as the game goes: it owns the jobs and their matches, takes every move of both
-contracts in order, and refuses what they refuse. With it a whole history can be simulated.
+A `Book` is a whole chain as far as the game goes: it owns the jobs, their matches and the panel, takes every move of
+all contracts in order, and refuses what they refuse. With it a whole history can be simulated.
 
 INVARIANT: ether in = credits + stakes at risk + rewards in escrow + ether withdrawn.
 """
@@ -9,177 +9,63 @@ INVARIANT: ether in = credits + stakes at risk + rewards in escrow + ether withd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import replace
 
-from ..commit import NO_LOG, Tag, depth_of, digest
-from ..rounding.mode import is_rounded
+from ..commit import NO_LOG, Tag, depth_of
+from ..panel.contract import Opening, Panel
+from ..panel.registry import Registry
+from ..panel.state import HearingTerms, Submission, dispute_hash, hearing_id
+from ..trial import Dispute
 from . import refusals, rules
+from .escrow import BURNED, PRIZE_DIVISOR, Escrow
+from .jobs import (
+    EMPTY_COMMITMENT,
+    Claim,
+    Group,
+    Job,
+    JobPhase,
+    JobTerms,
+    Match,
+    StakedClaim,
+    Trainer,
+    commitment,
+)
 from .judge import proven
 from .refusals import require
-from .state import MatchState, MatchTerms, Move, Phase, ProgramHeader, Reason, leaf_count, sides
+from .state import (
+    Exhibit,
+    MatchState,
+    MatchTerms,
+    Move,
+    Phase,
+    Reason,
+    Submit,
+    leaf_count,
+    sides,
+)
 
-BURNED = "0x000000000000000000000000000000000000dEaD"
 MAX_CLAIMS = 64
-PRIZE_DIVISOR = 2
 VERDICT_DIVISOR = 10
-EMPTY_COMMITMENT = bytes(32)
+"""The share of a lost stake that goes to the verifiers who decided."""
 
 
-class JobPhase(IntEnum):
-    """Where a job stands. The zero phase is no job."""
+class Book(Escrow):
+    """All contracts; the credits are those of Jobs. Every move is one transaction: it takes effect whole or raises a
+    Refusal.
 
-    NONE = 0
-    TRAINING = 1
-    REVEAL = 2
-    CHALLENGE = 3
-    CLOSING = 4
-    ACCEPTED = 5
-    UNCLAIMED = 6
-    VOID = 7
-
-    @property
-    def ended(self) -> bool:
-        return self >= JobPhase.ACCEPTED
-
-
-@dataclass(frozen=True, slots=True)
-class JobTerms:
-    """What a client asks for, as far as the game needs it. Periods are seconds, the stake is in wei."""
-
-    program: ProgramHeader
-    slots: int
-    stake: int
-    train_period: int
-    reveal_period: int
-    challenge_period: int
-    clock: int
-    verdict_period: int
-    threshold: int
-    verifiers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A run root with its last checkpoint, and the proof that it is the last leaf."""
-
-    root: bytes
-    last: bytes
-    last_path: tuple[bytes, ...]
-
-
-@dataclass(slots=True)
-class Trainer:
-    """A slot holder."""
-
-    owner: str
-    commitment: bytes = EMPTY_COMMITMENT
-    revealed: bool = False
-
-
-@dataclass(slots=True)
-class StakedClaim:
-    owner: str
-    group: int
-    slot: bool
-    lost: bool = False
-
-
-@dataclass(slots=True)
-class Group:
-    """All claims of one root. INVARIANT: exactly the members before the spokesman have lost."""
-
-    root: bytes
-    last: bytes
-    members: list[int] = field(default_factory=list)
-    spokesman: int = 0
-    match_id: int = 0
-
-    @property
-    def dead(self) -> bool:
-        return self.spokesman == len(self.members)
-
-
-@dataclass(slots=True)
-class Match:
-    """A match with what is fixed about it."""
-
-    job_id: int
-    terms: MatchTerms
-    state: MatchState
-    groups: tuple[int, int]
-
-
-@dataclass(slots=True)
-class Job:
-    terms: JobTerms
-    client: str
-    reward: int
-    posted: int
-    commit_end: int
-    reveal_end: int
-    challenge_end: int
-    ended: JobPhase = JobPhase.NONE
-    waiting: int | None = None
-    open_matches: int = 0
-    trainers: list[Trainer] = field(default_factory=list)
-    claims: list[StakedClaim] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    accepted: int | None = None
-    logs: bytes = NO_LOG
-
-    def phase(self, now: int) -> JobPhase:
-        """A phase contains its first instant, not its last."""
-        if self.ended:
-            return self.ended
-        if now < self.commit_end:
-            return JobPhase.TRAINING
-        if now < self.reveal_end:
-            return JobPhase.REVEAL
-        return JobPhase.CHALLENGE if now < self.challenge_end else JobPhase.CLOSING
-
-    @property
-    def rounded(self) -> bool:
-        """Whether its runs have rounding logs."""
-        return is_rounded(self.terms.program.mode)
-
-    def trainer(self, sender: str) -> Trainer:
-        found = next((trainer for trainer in self.trainers if trainer.owner == sender), None)
-        if found is None:
-            raise refusals.NotTrainer(f"{sender} holds no slot")
-        return found
-
-    def spokesman(self, group: int) -> StakedClaim:
-        members = self.groups[group]
-        return self.claims[members.members[members.spokesman]]
-
-
-def commitment(
-    chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, logs: bytes, salt: bytes
-) -> bytes:
-    """What a trainer commits to: it binds chain, contract, job and sender, so nobody can copy it."""
-    where = (chain_id.to_bytes(32, "big"), _address(jobs), job_id.to_bytes(32, "big"), _address(sender))
-    return digest(Tag.COMMITMENT, *where, root, last, logs, salt)
-
-
-def _address(address: str) -> bytes:
-    return bytes.fromhex(address.removeprefix("0x"))
-
-
-class Book:
-    """Both contracts. Every move is one transaction: it takes effect whole or raises a Refusal.
-
-    NOTE: matches are numbered from 1. Where they must have a chain's ids, `rename` gives them.
+    NOTE: matches are numbered from 1. Where they must have a chain's ids, `rename` gives them before any is submitted.
     """
 
-    def __init__(self, chain_id: int, jobs: str, referee: str) -> None:
+    def __init__(
+        self, chain_id: int, jobs: str, referee: str, panel: str, registry: Registry | None = None
+    ) -> None:
+        super().__init__()
         self.chain_id = chain_id
         self.address = jobs
         self.referee = referee
         self.jobs: dict[int, Job] = {}
         self.matches: dict[int, Match] = {}
-        self.credits: dict[str, int] = {}
-        self.withdrawn = 0
+        self.panel = Panel(panel, registry or Registry(), self._ruled)
 
     # --- moves of Jobs --------------------------------------------------------------------------------------------
 
@@ -245,20 +131,13 @@ class Book:
             self._void(job)  # A root is accepted only if anybody could have disputed it to the end.
             return
         # Who took a slot and showed no claim kept another from it.
-        self._credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
+        self.credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
         if job.waiting is None:
             job.ended = JobPhase.UNCLAIMED
-            self._credit(job.client, job.reward)
+            self.credit(job.client, job.reward)
             return
         job.ended, job.accepted = JobPhase.ACCEPTED, job.waiting
         self._pay(job, job.groups[job.waiting])
-
-    def withdraw(self, sender: str) -> int:
-        """The amount that is sent."""
-        amount = self.credits.pop(sender, 0)
-        require(amount > 0, refusals.NothingToPay, sender)
-        self.withdrawn += amount
-        return amount
 
     # --- moves of Referee -----------------------------------------------------------------------------------------
 
@@ -267,12 +146,48 @@ class Book:
         match = self.matches.get(match_id)
         if match is None:
             raise refusals.WrongPhase(f"there is no match {match_id}")
-        state = match.state
+        state, opening = match.state, None
         for move in moves:
             state = rules.apply(state, match.terms, move, sender, now)
+            if isinstance(move, Submit):
+                opening = self._submission(match, state, move.exhibit, now)
         match.state = state
+        if opening:
+            self.panel.hear(opening)
         if state.phase is Phase.DONE:
-            self._resolve(match, now)
+            self._resolve(match, (), now)
+
+    def _submission(self, match: Match, state: MatchState, exhibit: Exhibit, now: int) -> Opening:
+        """What the referee hands to the panel."""
+        terms, job = match.terms, self.jobs[match.job_id].terms
+        dispute = Dispute((exhibit.record0, exhibit.record1), exhibit.structure, terms.program.mode)
+        submission = Submission(
+            match_id=terms.match_id,
+            jobs=self.address,
+            job_id=match.job_id,
+            step=state.end,
+            node=state.index,
+            players=terms.players,
+            records=state.node,
+            dispute=dispute_hash(dispute),
+        )
+        heard = HearingTerms(
+            hearing_id=hearing_id(self.referee, terms.match_id),
+            submission=submission,
+            dispute=dispute,
+            rules=job.rules,
+            stake=job.stake,
+            verifiers=job.verifiers,
+            chain_id=self.chain_id,
+            panel=self.panel.address,
+        )
+        return self.panel.opening(heard, now)
+
+    def _ruled(self, match_id: int, losers: int, reason: Reason, deciders: tuple[str, ...], now: int) -> None:
+        """The panel ends a match."""
+        match = self.matches[match_id]
+        match.state = rules.ruled(match.state, losers, reason)
+        self._resolve(match, deciders, now)
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
@@ -311,14 +226,9 @@ class Book:
         match_id = len(self.matches) + 1
         terms = MatchTerms(
             program=job.terms.program,
-            clock=job.terms.clock,
-            verdict_period=job.terms.verdict_period,
-            threshold=job.terms.threshold,
-            verifiers=job.terms.verifiers,
+            clock=job.terms.rules.clock,
             players=(job.spokesman(pair[0]).owner, job.spokesman(pair[1]).owner),
             match_id=match_id,
-            chain_id=self.chain_id,
-            referee=self.referee,
             logs=job.logs,
         )
         roots = (job.groups[pair[0]].root, job.groups[pair[1]].root)
@@ -327,14 +237,14 @@ class Book:
             job.groups[group].match_id = match_id
 
     def rename(self, old: int, new: int) -> None:
-        """Give a match the id that a chain gave it; the votes that count are signed for that id."""
+        """Give a match the id that a chain gave it; its hearing has an id by that one."""
         match = self.matches.pop(old)
         match.terms = replace(match.terms, match_id=new)
         self.matches[new] = match
         for number in match.groups:
             self.jobs[match.job_id].groups[number].match_id = new
 
-    def _resolve(self, match: Match, now: int) -> None:
+    def _resolve(self, match: Match, deciders: Sequence[str], now: int) -> None:
         job = self.jobs[match.job_id]
         job.open_matches -= 1
         for number in match.groups:
@@ -344,7 +254,7 @@ class Book:
         if match.state.reason is Reason.UNRESOLVED:
             self._void(job)
             return
-        self._settle(job, match)
+        self._settle(job, match, deciders)
         for number in match.groups:
             self._reenter(match.job_id, number, now)
 
@@ -358,14 +268,9 @@ class Book:
 
     # --- money ----------------------------------------------------------------------------------------------------
 
-    def _credit(self, account: str, amount: int) -> None:
-        if amount:
-            self.credits[account] = self.credits.get(account, 0) + amount
-
-    def _settle(self, job: Job, match: Match) -> None:
+    def _settle(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
         """The losers' stakes: half to a winner, a tenth to the verifiers who decided, the rest is burned."""
-        state = match.state
-        losers = sides(state.losers)
+        losers = sides(match.state.losers)
         for side in losers:
             group = job.groups[match.groups[side]]
             job.claims[group.members[group.spokesman]].lost = True
@@ -373,24 +278,23 @@ class Book:
         pot = rest = job.terms.stake * len(losers)
         if len(losers) == 1:
             prize = pot // PRIZE_DIVISOR
-            self._credit(job.spokesman(match.groups[1 - losers[0]]).owner, prize)
+            self.credit(job.spokesman(match.groups[1 - losers[0]]).owner, prize)
             rest -= prize
-        if state.reason is Reason.OPERATOR:
-            deciders = [verifier for verifier, record in state.votes if record == state.votes[-1][1]]
+        if deciders:
             share_down = pot // VERDICT_DIVISOR // len(deciders)
             for verifier in deciders:
-                self._credit(verifier, share_down)
+                self.credit(verifier, share_down)
             rest -= share_down * len(deciders)
-        self._credit(BURNED, rest)
+        self.credit(BURNED, rest)
 
     def _void(self, job: Job) -> None:
         """Nobody can be shown wrong: everybody gets back what is not lost yet."""
         job.ended, job.waiting = JobPhase.VOID, None
-        self._credit(job.client, job.reward)
+        self.credit(job.client, job.reward)
         for owner in [c.owner for c in job.claims if not c.lost] + [
             t.owner for t in job.trainers if not t.revealed
         ]:
-            self._credit(owner, job.terms.stake)
+            self.credit(owner, job.terms.stake)
 
     def _pay(self, job: Job, group: Group) -> None:
         """Stakes back to the members that have not lost; the reward to those of them that hold a slot."""
@@ -398,9 +302,9 @@ class Book:
         paid = [member for member in members if member.slot] or members[:1]
         share_down, remainder = divmod(job.reward, len(paid))
         for member in members:
-            self._credit(member.owner, job.terms.stake)
+            self.credit(member.owner, job.terms.stake)
         for k, member in enumerate(paid):
-            self._credit(member.owner, share_down + (remainder if k == 0 else 0))
+            self.credit(member.owner, share_down + (remainder if k == 0 else 0))
 
     def at_risk(self) -> int:
         """Stakes and rewards that are nobody's credit yet."""

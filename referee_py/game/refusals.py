@@ -113,26 +113,6 @@ class ForwardReference(Refusal):
     """An input names a node that is not earlier, so it cannot be agreed (source, node)."""
 
 
-class NotVerifier(Refusal):
-    """The signature is not that of a verifier of the job."""
-
-
-class AlreadyVoted(Refusal):
-    """That verifier has voted in this match."""
-
-
-class ECDSAInvalidSignature(Refusal):
-    """Not a signature: wrong length, not canonical, or of nobody."""
-
-
-class VerdictOver(Refusal):
-    """The verdict period has ended."""
-
-
-class VerdictRunning(Refusal):
-    """The verdict period has not ended."""
-
-
 # --- of a proof -------------------------------------------------------------------------------------------------
 
 

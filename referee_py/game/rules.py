@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..attestation import Verdict, recover
 from ..commit import Tag, depth_of, empty, fold_descendants, fold_path
-from ..errors import InvalidEncoding
 from . import clock, judge, refusals
 from .judge import proven
 from .refusals import require
@@ -19,10 +17,7 @@ from .state import (
     MAX_GENERATIONS,
     NOBODY,
     ZERO,
-    Attest,
-    CallVerifiers,
     Descend,
-    Expire,
     JudgeInput,
     JudgeLog,
     JudgeStructure,
@@ -34,6 +29,7 @@ from .state import (
     Reason,
     Refine,
     Reveal,
+    Submit,
     Timeout,
     leaf_count,
     leaf_end,
@@ -61,25 +57,23 @@ def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: in
             return _end(_at(state, Phase.OPEN, now), *judge.input_(state, terms.program, move))
         case JudgeLog():
             return _end(_at(state, Phase.OPEN, now), judge.log(state, terms, move), Reason.LOG)
-        case CallVerifiers():
-            return _call_verifiers(_at(state, Phase.OPEN, now), terms, move)
-        case Attest():
-            return _attest(_in(state, Phase.VERDICT), terms, move, now)
-        case Expire():
-            return _expire(_in(state, Phase.VERDICT), terms, now)
+        case Submit():
+            return _submit(_at(state, Phase.OPEN, now), terms, move)
         case Timeout():
             return _timeout(state, now)
     raise TypeError(f"no rule for {move!r}")
 
 
-def _in(state: MatchState, phase: Phase) -> MatchState:
-    require(state.phase is phase, refusals.WrongPhase, state.phase.name, phase.name)
-    return state
+def ruled(state: MatchState, losers: int, reason: Reason) -> MatchState:
+    """The end that the panel gives to a match that was submitted."""
+    assert state.phase is Phase.HEARING  # INVARIANT: the panel says it once for each such match.
+    return _end(state, losers, reason)
 
 
 def _at(state: MatchState, phase: Phase, now: int) -> MatchState:
     """The guards of a move by which a side meets its clock, and its charge."""
-    late = clock.late(_in(state, phase), now)
+    require(state.phase is phase, refusals.WrongPhase, state.phase.name, phase.name)
+    late = clock.late(state, now)
     require(not late, refusals.Late, late)
     return clock.charge(state, now)
 
@@ -221,7 +215,7 @@ def refinement(state: MatchState, terms: MatchTerms) -> tuple[int, int]:
     return level, leaf_count(state.start, state.end, strides[level])
 
 
-# --- open and verdict -------------------------------------------------------------------------------------------
+# --- open -------------------------------------------------------------------------------------------------------
 
 
 def _open(state: MatchState, move: OpenRecord) -> MatchState:
@@ -230,32 +224,9 @@ def _open(state: MatchState, move: OpenRecord) -> MatchState:
     return state
 
 
-def _call_verifiers(state: MatchState, terms: MatchTerms, move: CallVerifiers) -> MatchState:
+def _submit(state: MatchState, terms: MatchTerms, move: Submit) -> MatchState:
     judge.operator(state, terms.program, move.exhibit)
-    return replace(state, phase=Phase.VERDICT, posted=NOBODY)
-
-
-def _attest(state: MatchState, terms: MatchTerms, move: Attest, now: int) -> MatchState:
-    until = state.tick + terms.verdict_period
-    require(now < until, refusals.VerdictOver, until)
-    verdict = Verdict(terms.match_id, state.end, state.index, move.record)
-    try:
-        verifier = recover(verdict, terms.chain_id, terms.referee, move.signature)
-    except InvalidEncoding as error:
-        raise refusals.ECDSAInvalidSignature(str(error)) from error
-    require(verifier not in [voter for voter, _ in state.votes], refusals.AlreadyVoted, verifier)
-    require(verifier in terms.verifiers, refusals.NotVerifier, verifier)
-    votes = (*state.votes, (verifier, move.record))
-    state = replace(state, votes=votes)
-    if sum(record == move.record for _, record in votes) < terms.threshold:
-        return state
-    return _end(state, _wrong(state.node, move.record), Reason.OPERATOR)
-
-
-def _expire(state: MatchState, terms: MatchTerms, now: int) -> MatchState:
-    until = state.tick + terms.verdict_period
-    require(now >= until, refusals.VerdictRunning, until)
-    return _end(state, NOBODY, Reason.UNRESOLVED)
+    return replace(state, phase=Phase.HEARING, posted=NOBODY)
 
 
 def _timeout(state: MatchState, now: int) -> MatchState:

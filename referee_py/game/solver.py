@@ -1,4 +1,4 @@
-"""What to play: a pure decision (docs/protocol.md, section 7).
+"""What to play: a pure decision (docs/protocol.md, section 7). Before the panel: referee_py/panel/solver.
 
 `plan` gives the moves to send in ONE transaction. It plays its own moves through the rules and goes on as far as
 known data permits: it concludes when it knows both halves, publishes its own half when it does not, refines,
@@ -20,11 +20,9 @@ from .refusals import Refusal
 from .rules import apply, refinement
 from .state import (
     MAX_GENERATIONS,
-    CallVerifiers,
     Descend,
     Evidence,
     Exhibit,
-    Expire,
     JudgeInput,
     JudgeLog,
     JudgeStructure,
@@ -36,6 +34,7 @@ from .state import (
     Phase,
     Refine,
     Reveal,
+    Submit,
     Timeout,
 )
 from .view import OpponentView, OwnRun
@@ -62,8 +61,6 @@ def plan(
     late = clock.late(state, now)
     if late:
         return [Timeout()] if late == 1 << (1 - side) else []
-    if state.phase is Phase.VERDICT:
-        return [Expire()] if now >= state.tick + terms.verdict_period else []
     player = _Player(terms, side, may_refine, own, opponent, opponent.children())
     moves: list[Move] = []
     while True:
@@ -192,7 +189,7 @@ class _Player:
         if records[0].log != records[1].log:
             proof = log_proof_of(self.own, state)
             return JudgeLog(exhibit, proof) if proof else None
-        return CallVerifiers(exhibit)
+        return Submit(exhibit)
 
 
 # --- evidence ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
                                   │ descend to a node leaf
                                   v
                                  Open ── judgeStructure, judgeInput, judgeLog ──> Done
-                                  └───── callVerifiers ──> Verdict ── threshold, expire ──> Done
+                                  └───── submit ──> Hearing ── the panel says how ──> Done
         timeout, from every phase in which a side owes a move ────────> Done
 ```
 """
@@ -41,7 +41,8 @@ class Phase(IntEnum):
     WALK = 1
     REFINE = 2
     OPEN = 3
-    VERDICT = 4
+    HEARING = 4
+    """The operator is before the panel (referee_py/panel), which says how the match ends."""
     DONE = 5
 
 
@@ -73,17 +74,12 @@ def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MatchTerms:
-    """What does not change during a match: the job's terms, the spokesmen, and where the match lives."""
+    """What does not change during a match: the job's terms, the spokesmen, and which match it is."""
 
     program: ProgramHeader
     clock: int
-    verdict_period: int
-    threshold: int
-    verifiers: tuple[str, ...]
     players: tuple[str, str]
     match_id: int
-    chain_id: int
-    referee: str
     logs: bytes = ZERO
     """The root of the run's rounding logs, as the job has it; zero in a mode without them."""
 
@@ -107,7 +103,6 @@ class MatchState:
     agreed: bytes
     clock: tuple[int, int]
     tick: int
-    votes: tuple[tuple[str, bytes], ...] = ()
     losers: int = NOBODY
     reason: Reason = Reason.NONE
 
@@ -272,20 +267,11 @@ class JudgeLog(Move):
 
 
 @dataclass(frozen=True, slots=True)
-class CallVerifiers(Move):
-    """Conclude case 4: only outputs differ, so verifiers execute the operator."""
+class Submit(Move):
+    """Conclude case 4: only outputs differ, so the operator goes before the panel."""
 
-    function: ClassVar[str] = "callVerifiers"
+    function: ClassVar[str] = "submit"
     exhibit: Exhibit
-
-
-@dataclass(frozen=True, slots=True)
-class Attest(Move):
-    """One verifier's signed verdict: the hash of the right record."""
-
-    function: ClassVar[str] = "attest"
-    record: bytes
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,13 +279,6 @@ class Timeout(Move):
     """End a match in which a side is late."""
 
     function: ClassVar[str] = "timeout"
-
-
-@dataclass(frozen=True, slots=True)
-class Expire(Move):
-    """End a match whose verifiers did not reach the threshold in time."""
-
-    function: ClassVar[str] = "expire"
 
 
 def sides(mask: int) -> Sequence[int]:

@@ -16,6 +16,7 @@ from .state import (
     Move,
     Proceed,
     Stand,
+    trial_players,
 )
 
 
@@ -58,20 +59,8 @@ def _wronged(state: HearingState, terms: HearingTerms, me: str, right: Record | 
 
 
 def seat(state: HearingState, terms: HearingTerms, me: str) -> int | None:
-    """Which side of the running trial is ``me``; None if no trial runs, or it is between others.
-
-    Its players: the spokesmen, in Stand the defendant in the place of the one who is not the accuser.
-    """
+    """Which side of the running trial is ``me``; None if no trial runs, or it is between others."""
     if not state.in_trial:
         return None
     players = trial_players(state, terms)
     return players.index(me) if me in players else None
-
-
-def trial_players(state: HearingState, terms: HearingTerms) -> tuple[str, str]:
-    """The players of the running trial."""
-    players = terms.submission.players
-    if state.phase is not HearingPhase.STAND:
-        return players
-    accuser, defendant = players[state.side], state.defendant
-    return (accuser, defendant) if state.side == 0 else (defendant, accuser)

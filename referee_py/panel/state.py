@@ -148,6 +148,15 @@ class HearingState:
         return tuple(verifier for verifier, voted in self.votes if voted == record)
 
 
+def trial_players(state: HearingState, terms: HearingTerms) -> tuple[str, str]:
+    """The players of the running trial: the spokesmen; in Stand the accuser, and the defendant in the other's place."""
+    players = terms.submission.players
+    if state.phase is not HearingPhase.STAND:
+        return players
+    accuser, defendant = players[state.side], state.defendant
+    return (accuser, defendant) if state.side == 0 else (defendant, accuser)
+
+
 # --- moves: one class for each function of the contract, with its arguments in its order ------------------------
 
 

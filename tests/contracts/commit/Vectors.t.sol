@@ -192,8 +192,8 @@ contract VectorsTest is Base {
             string memory at = _at(".verdicts", i);
             bytes32 digest = Verdicts.digest(
                 _uint(at, ".chainId"),
-                vm.parseJsonAddress(json, string.concat(at, ".referee")),
-                uint256(_hash(at, ".matchId")),
+                vm.parseJsonAddress(json, string.concat(at, ".panel")),
+                uint256(_hash(at, ".hearingId")),
                 uint64(_uint(at, ".step")),
                 uint32(_uint(at, ".node")),
                 _hash(at, ".record")

@@ -17,7 +17,6 @@ from referee_py.program.structure import Kind
 from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
 
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
-REFEREE = "0x" + "CC" * 20
 
 
 def value(*parts: object) -> bytes:
@@ -205,13 +204,8 @@ def match_terms(graph: Graph, **changes: object) -> MatchTerms:
     defaults: dict[str, object] = {
         "program": graph.header,
         "clock": 100,
-        "verdict_period": 50,
-        "threshold": 1,
-        "verifiers": (),
         "players": PLAYERS,
         "match_id": 7,
-        "chain_id": 31337,
-        "referee": REFEREE,
         "logs": graph.logs,
     }
     return MatchTerms(**{**defaults, **changes})  # type: ignore[arg-type]

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from referee_py.commit import Tag, Tree
-from referee_py.game.book import BURNED, MAX_CLAIMS, Book, Claim, JobPhase, JobTerms, commitment
+from referee_py.game.book import MAX_CLAIMS, Book
+from referee_py.game.escrow import BURNED
+from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
 from referee_py.game.refusals import Refusal, RootClaimed
-from referee_py.game.state import Expire, Phase, ProgramHeader, Reason, Timeout
+from referee_py.game.state import Phase, ProgramHeader, Reason, Timeout
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
 
-JOBS, REFEREE, CLIENT = ("0x" + digit * 40 for digit in "123")
+JOBS, REFEREE, CLIENT, PANEL = ("0x" + digit * 40 for digit in "1234")
+RULES = Rules(Adjudication.ATTESTED, 1, 20, 30, 10)
 STAKE, REWARD = 1000, 301
 
 
@@ -35,11 +39,11 @@ class Story:
     now: int = 1000
     mode: int = MODE_REPOPS_F32
     logs: bytes = bytes(32)
-    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE))
+    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
 
     def __post_init__(self) -> None:
         program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
-        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 60, 10, 20, 1, (who(99),))
+        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 60, RULES, (who(99),))
         self.id = self.book.post(self.terms, CLIENT, REWARD, self.now)
         self.job = self.book.jobs[self.id]
 
@@ -60,11 +64,13 @@ class Story:
         self.book.challenge(self.id, claim(name), who(number), STAKE, self.now)
         return self
 
-    def ended(self, match: int, losers: int, reason: Reason = Reason.STRUCTURE, **votes: object) -> Story:
+    def ended(
+        self, match: int, losers: int, reason: Reason = Reason.STRUCTURE, deciders: tuple[str, ...] = ()
+    ) -> Story:
         """The match ends like that, whatever was played."""
         ending = self.book.matches[match]
-        ending.state = replace(ending.state, phase=Phase.DONE, losers=losers, reason=reason, **votes)  # type: ignore[arg-type]
-        self.book._resolve(ending, self.now)
+        ending.state = replace(ending.state, phase=Phase.DONE, losers=losers, reason=reason)
+        self.book._resolve(ending, deciders, self.now)
         return self
 
     def finalized(self) -> Story:
@@ -110,8 +116,7 @@ def test_challenger_wins_expect_half_of_the_lost_stake_and_the_reward() -> None:
 
 
 def test_verifiers_decide_expect_a_tenth_for_those_who_voted_so() -> None:
-    votes = ((who(91), b"r"), (who(92), b"w"), (who(93), b"r"))
-    story = Story().trained("a", "b").ended(1, 0b10, Reason.OPERATOR, votes=votes)
+    story = Story().trained("a", "b").ended(1, 0b10, Reason.OPERATOR, (who(91), who(93)))
     assert story.credits(who(91), who(92), who(93)) == [STAKE // 20, 0, STAKE // 20]
     assert story.credits(who(1), BURNED) == [STAKE // 2, STAKE - STAKE // 2 - STAKE // 10]
 
@@ -176,9 +181,8 @@ def test_move_of_a_match_that_ended_expect_refused() -> None:
     story.now += 11
     story.book.play(1, [Timeout()], who(5), story.now)
     assert story.book.matches[1].state.losers == 0b11
-    for move in (Timeout(), Expire()):
-        with pytest.raises(Refusal):
-            story.book.play(1, [move], who(5), story.now)
+    with pytest.raises(Refusal):
+        story.book.play(1, [Timeout()], who(5), story.now)
     with pytest.raises(Refusal, match="no match"):
         story.book.play(9, [Timeout()], who(5), story.now)
 

@@ -9,16 +9,13 @@ import pytest
 
 from referee_py.commit import Record
 from referee_py.game import clock
-from referee_py.game.rules import apply
+from referee_py.game.rules import apply, ruled
 from referee_py.game.solver import log_proof_of
 from referee_py.game.state import (
     BOTH,
-    Attest,
-    CallVerifiers,
     Descend,
     Evidence,
     Exhibit,
-    Expire,
     JudgeInput,
     JudgeLog,
     JudgeStructure,
@@ -30,6 +27,7 @@ from referee_py.game.state import (
     Reason,
     Refine,
     Reveal,
+    Submit,
     Timeout,
 )
 
@@ -182,7 +180,7 @@ def test_charge_expect_only_who_owes_pays_and_time_is_conserved() -> None:
     assert clock.deadline(game.state, 1) == START + 12 + 88
 
 
-# --- open and verdict -------------------------------------------------------------------------------------------
+# --- open -------------------------------------------------------------------------------------------------------
 
 
 def _exhibit(game: Table) -> Exhibit:
@@ -196,17 +194,17 @@ def test_wrong_case_expect_refused() -> None:
     output = walked(Lie("output", 30, 19), Phase.OPEN)
     exhibit = _exhibit(output)
     assert refusal(output, JudgeStructure(exhibit)) == "WellFormed"
-    assert refusal(output, CallVerifiers(exhibit)) is None
-    assert refusal(output, CallVerifiers(replace(exhibit, structure=b"\0\0\0\0"))) == "PathMismatch"
-    assert refusal(output, CallVerifiers(replace(exhibit, record0=exhibit.record1))) == "WrongNode"
+    assert refusal(output, Submit(exhibit)) is None
+    assert refusal(output, Submit(replace(exhibit, structure=b"\0\0\0\0"))) == "PathMismatch"
+    assert refusal(output, Submit(replace(exhibit, record0=exhibit.record1))) == "WrongNode"
     malformed = walked(Lie("structure", 30, 19), Phase.OPEN)
     exhibit = _exhibit(malformed)
-    assert refusal(malformed, CallVerifiers(exhibit)) == "Malformed"
+    assert refusal(malformed, Submit(exhibit)) == "Malformed"
     assert refusal(malformed, JudgeInput(exhibit, Evidence(0))) == "Malformed"
     assert refusal(malformed, JudgeStructure(exhibit)) is None
 
 
-def test_input_differs_expect_verifiers_cannot_be_called() -> None:
+def test_input_differs_expect_the_operator_cannot_be_submitted() -> None:
     node = next(
         k for k, operands in enumerate(random_graph(Random(7), nodes=20).operands) if len(operands) > 1
     )
@@ -217,7 +215,7 @@ def test_input_differs_expect_verifiers_cannot_be_called() -> None:
         for k, (a, b) in enumerate(zip(exhibit.record0.inputs, exhibit.record1.inputs, strict=True))
         if a == b
     )
-    assert refusal(game, CallVerifiers(exhibit)) == "InputsDiffer"
+    assert refusal(game, Submit(exhibit)) == "InputsDiffer"
     assert refusal(game, JudgeInput(exhibit, Evidence(equal))) == "InputsEqual"
     assert refusal(game, JudgeInput(exhibit, Evidence(200))) == "NoSuchInput"
 
@@ -227,7 +225,7 @@ def test_logs_differ_expect_the_jobs_log_and_only_by_its_whole_path() -> None:
     exhibit, proof = _exhibit(game), log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
     assert proof is not None
     move = JudgeLog(exhibit, proof)
-    assert refusal(game, CallVerifiers(exhibit)) == "LogsDiffer"
+    assert refusal(game, Submit(exhibit)) == "LogsDiffer"
     assert refusal(game, JudgeStructure(exhibit)) == "WellFormed"
     assert refusal(game, replace(move, proof=replace(proof, log=exhibit.record1.log))) == "PathMismatch"
     assert refusal(game, replace(move, proof=replace(proof, step_root=bytes(32)))) == "PathMismatch"
@@ -259,7 +257,7 @@ def test_logs_equal_expect_nothing_to_judge() -> None:
     proof = log_proof_of(game.players[0].run, game.state)  # type: ignore[arg-type]
     assert proof is not None
     assert refusal(game, JudgeLog(_exhibit(game), proof)) == "LogsEqual"
-    assert refusal(game, CallVerifiers(_exhibit(game))) is None
+    assert refusal(game, Submit(_exhibit(game))) is None
 
 
 def test_log_in_a_mode_without_logs_expect_malformed() -> None:
@@ -321,20 +319,15 @@ def test_open_with_another_record_expect_refused() -> None:
     assert refusal(game, OpenRecord(1, records[1])) is None
 
 
-def test_verdict_expect_votes_in_time_and_expiry_after() -> None:
+def test_submitted_expect_no_clock_runs_and_no_move_but_the_panels_end() -> None:
     game = walked(Lie("output", 30, 19), Phase.OPEN)
-    game.apply(CallVerifiers(_exhibit(game)), STRANGER)
-    assert clock.owing(game.state) == 0
-    assert refusal(game, Expire(), late=49) == "VerdictRunning"
-    assert refusal(game, Expire(), late=50) is None
-    assert refusal(game, Attest(bytes(32), bytes(65)), late=49) == "ECDSAInvalidSignature"
-    assert refusal(game, Attest(bytes(32), bytes(65)), late=50) == "VerdictOver"
+    game.apply(game.moves(0)[0] if game.state.posted else OpenRecord(0, _exhibit(game).record0), STRANGER)
+    exhibit = _exhibit(game)
+    game.apply(Submit(exhibit), STRANGER)
+    assert (game.state.phase, game.state.posted, clock.owing(game.state)) == (Phase.HEARING, 0, 0)
+    assert refusal(game, Submit(exhibit)) == "WrongPhase"
+    assert refusal(game, OpenRecord(0, exhibit.record0)) == "WrongPhase"
     assert refusal(game, Timeout(), late=10**6) == "NotLate"
-
-
-def test_verdict_for_neither_expect_both_lose() -> None:
-    graph = random_graph(Random(3), nodes=3, steps=1, strides=(1,))
-    runs = [Run(graph, (Lie("output", 1, 2, 0, seed),)) for seed in (1, 2)]
-    game = Table(graph, (Player(runs[0]), Player(runs[1])), Random(0))
-    end: MatchState = game.play()
-    assert (end.losers, end.reason) == (BOTH, Reason.OPERATOR)
+    assert game.moves(0) == game.moves(1) == []
+    end: MatchState = ruled(game.state, 0b10, Reason.OPERATOR)
+    assert (end.phase, end.losers, end.reason) == (Phase.DONE, 0b10, Reason.OPERATOR)

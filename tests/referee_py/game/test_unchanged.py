@@ -11,7 +11,7 @@ import pytest
 
 from referee_py.errors import InvalidProof
 from referee_py.game import refusals
-from referee_py.game.book import commitment
+from referee_py.game.jobs import commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Reveal
 from referee_py.rounding.mode import Rounding
@@ -21,14 +21,22 @@ from .test_book import STAKE, Story, claim, who
 SALT = bytes(32)
 
 
+def snapshot(story: Story) -> list[dict[str, object]]:
+    """All that a chain keeps."""
+    book = story.book
+    parts = [vars(part) for part in (book, book.panel, book.panel.registry)]
+    plain = [{k: v for k, v in part.items() if k not in ("panel", "registry", "_settle")} for part in parts]
+    return copy.deepcopy(plain)
+
+
 def refused(story: Story, name: str, act: Callable[[], object]) -> None:
     """The act is refused by that name, and the whole book is as it was."""
-    before = copy.deepcopy(story.book.__dict__)
+    before = snapshot(story)
     with pytest.raises((Refusal, InvalidProof)) as caught:
         act()
     assert type(caught.value).__name__ == name
     assert str(caught.value)
-    assert story.book.__dict__ == before
+    assert snapshot(story) == before
 
 
 def test_insufficient_stake_expect_no_slot_and_no_claim() -> None:
@@ -83,7 +91,7 @@ def test_late_move_of_a_match_expect_refused() -> None:
     story = Story().trained("a", "b")
     tree = [bytes([ord("a")]) * 32] * 4
     move = Reveal(0, tuple(tree))
-    deadline = story.now + story.terms.clock
+    deadline = story.now + story.terms.rules.clock
     refused(story, "Late", lambda: story.book.play(1, [move], who(1), deadline + 1))
     story.book.play(1, [move], who(1), deadline)
     assert story.book.matches[1].state.posted == 1
@@ -98,10 +106,10 @@ def test_wrong_proof_expect_no_claim() -> None:
         replace(right, root=bytes(32)),
     )
     for shown in wrong:
-        before = copy.deepcopy(story.book.__dict__)
+        before = snapshot(story)
         with pytest.raises((Refusal, InvalidProof)):
             story.book.challenge(story.id, shown, who(3), STAKE, story.now)
-        assert story.book.__dict__ == before
+        assert snapshot(story) == before
     story.book.challenge(story.id, right, who(3), STAKE, story.now)
 
 

@@ -130,22 +130,22 @@ def test_commitments(entry: dict[str, Any]) -> None:
 
 @entries("verdicts")
 def test_verdicts(entry: dict[str, Any]) -> None:
-    match_id = int(entry["matchId"], 16)
-    verdict = Verdict(match_id, entry["step"], entry["node"], raw(entry["record"]))
-    where = (entry["chainId"], entry["referee"])
+    hearing_id = int(entry["hearingId"], 16)
+    verdict = Verdict(hearing_id, entry["step"], entry["node"], raw(entry["record"]))
+    where = (entry["chainId"], entry["panel"])
     assert recover(verdict, *where, raw(entry["signature"])) == entry["signer"]
     assert entry["signer"] == Account.from_key(raw(entry["key"])).address
-    other = Verdict(match_id + 1, entry["step"], entry["node"], raw(entry["record"]))
+    other = Verdict(hearing_id + 1, entry["step"], entry["node"], raw(entry["record"]))
     assert recover(other, *where, raw(entry["signature"])) != entry["signer"]
 
 
 @entries("verdicts")
 def test_signature_in_another_form_expect_refusal(entry: dict[str, Any]) -> None:
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-    verdict = Verdict(int(entry["matchId"], 16), entry["step"], entry["node"], raw(entry["record"]))
+    verdict = Verdict(int(entry["hearingId"], 16), entry["step"], entry["node"], raw(entry["record"]))
     good = raw(entry["signature"])
     s = int.from_bytes(good[32:64], "big")
     mirrored = good[:32] + (order - s).to_bytes(32, "big") + bytes([55 - good[64]])
     for bad in (mirrored, good[:64], good + b"\0", good[:64] + bytes([good[64] - 27]), bytes(65)):
         with pytest.raises(InvalidEncoding):
-            recover(verdict, entry["chainId"], entry["referee"], bad)
+            recover(verdict, entry["chainId"], entry["panel"], bad)

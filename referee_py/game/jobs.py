@@ -1,0 +1,152 @@
+"""What a job is: its terms, trainers, claims and groups (docs/protocol.md, section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ..commit import NO_LOG, Tag, digest
+from ..panel.state import Rules
+from ..rounding.mode import is_rounded
+from . import refusals
+from .state import MatchState, MatchTerms, ProgramHeader
+
+EMPTY_COMMITMENT = bytes(32)
+
+
+class JobPhase(IntEnum):
+    """Where a job stands. The zero phase is no job."""
+
+    NONE = 0
+    TRAINING = 1
+    REVEAL = 2
+    CHALLENGE = 3
+    CLOSING = 4
+    ACCEPTED = 5
+    UNCLAIMED = 6
+    VOID = 7
+
+    @property
+    def ended(self) -> bool:
+        return self >= JobPhase.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerms:
+    """What a client asks for, as far as the game needs it. Periods are seconds, the stake is in wei."""
+
+    program: ProgramHeader
+    slots: int
+    stake: int
+    train_period: int
+    reveal_period: int
+    challenge_period: int
+    rules: Rules
+    verifiers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run root with its last checkpoint, and the proof that it is the last leaf."""
+
+    root: bytes
+    last: bytes
+    last_path: tuple[bytes, ...]
+
+
+@dataclass(slots=True)
+class Trainer:
+    """A slot holder."""
+
+    owner: str
+    commitment: bytes = EMPTY_COMMITMENT
+    revealed: bool = False
+
+
+@dataclass(slots=True)
+class StakedClaim:
+    owner: str
+    group: int
+    slot: bool
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """All claims of one root. INVARIANT: exactly the members before the spokesman have lost."""
+
+    root: bytes
+    last: bytes
+    members: list[int] = field(default_factory=list)
+    spokesman: int = 0
+    match_id: int = 0
+
+    @property
+    def dead(self) -> bool:
+        return self.spokesman == len(self.members)
+
+
+@dataclass(slots=True)
+class Match:
+    """A match with what is fixed about it."""
+
+    job_id: int
+    terms: MatchTerms
+    state: MatchState
+    groups: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Job:
+    terms: JobTerms
+    client: str
+    reward: int
+    posted: int
+    commit_end: int
+    reveal_end: int
+    challenge_end: int
+    ended: JobPhase = JobPhase.NONE
+    waiting: int | None = None
+    open_matches: int = 0
+    trainers: list[Trainer] = field(default_factory=list)
+    claims: list[StakedClaim] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    accepted: int | None = None
+    logs: bytes = NO_LOG
+
+    def phase(self, now: int) -> JobPhase:
+        """A phase contains its first instant, not its last."""
+        if self.ended:
+            return self.ended
+        if now < self.commit_end:
+            return JobPhase.TRAINING
+        if now < self.reveal_end:
+            return JobPhase.REVEAL
+        return JobPhase.CHALLENGE if now < self.challenge_end else JobPhase.CLOSING
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its runs have rounding logs."""
+        return is_rounded(self.terms.program.mode)
+
+    def trainer(self, sender: str) -> Trainer:
+        found = next((trainer for trainer in self.trainers if trainer.owner == sender), None)
+        if found is None:
+            raise refusals.NotTrainer(f"{sender} holds no slot")
+        return found
+
+    def spokesman(self, group: int) -> StakedClaim:
+        members = self.groups[group]
+        return self.claims[members.members[members.spokesman]]
+
+
+def commitment(
+    chain_id: int, jobs: str, job_id: int, sender: str, root: bytes, last: bytes, logs: bytes, salt: bytes
+) -> bytes:
+    """What a trainer commits to: it binds chain, contract, job and sender, so nobody can copy it."""
+    where = (chain_id.to_bytes(32, "big"), _address(jobs), job_id.to_bytes(32, "big"), _address(sender))
+    return digest(Tag.COMMITMENT, *where, root, last, logs, salt)
+
+
+def _address(address: str) -> bytes:
+    return bytes.fromhex(address.removeprefix("0x"))

@@ -1,0 +1,143 @@
+"""The contracts Panel and Court as a chain keeps them: hearings, trials and credits, with every move in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import trial as court
+from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
+from ..game.state import Reason
+from ..trial import Dispute, Stage, Timeout, TrialState
+from . import refusals, rules
+from .registry import Registry
+from .rules import Credit, Effect, Hold, OpenTrial, Release, Settle, Slash
+from .state import HearingState, HearingTerms, Move, trial_id
+
+SettleMatch = Callable[[int, int, Reason, tuple[str, ...], int], None]
+"""Ends a match: its id, losers, reason, the verifiers who decided, and when."""
+
+
+@dataclass(slots=True)
+class Hearing:
+    """A hearing with what is fixed about it."""
+
+    terms: HearingTerms
+    state: HearingState
+
+
+@dataclass(slots=True)
+class Trial:
+    """A trial of a hearing."""
+
+    hearing_id: int
+    dispute: Dispute
+    state: TrialState
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A hearing that can begin, and the trial that it begins with."""
+
+    hearing: Hearing
+    trials: dict[int, Trial]
+
+
+class Panel(Escrow):
+    """Hearings by id, and the Court's trials by its ids. Every move takes effect whole or raises a Refusal.
+
+    INVARIANT: ether in = credits + bonds of open appeals + ether withdrawn.
+    """
+
+    def __init__(self, address: str, registry: Registry, settle: SettleMatch) -> None:
+        super().__init__()
+        self.address = address
+        self.registry = registry
+        self.hearings: dict[int, Hearing] = {}
+        self.trials: dict[int, Trial] = {}
+        self._settle = settle
+
+    # --- moves ----------------------------------------------------------------------------------------------------
+
+    def opening(self, terms: HearingTerms, now: int) -> Opening:
+        """A submission, checked; it takes effect by `hear`."""
+        if terms.hearing_id in self.hearings:
+            raise refusals.AlreadyHeard(f"hearing {terms.hearing_id:#x}")
+        state, effects = rules.heard(terms, now)
+        return Opening(Hearing(terms, state), self._opened(terms, effects, now))
+
+    def hear(self, opening: Opening) -> None:
+        self.hearings[opening.hearing.terms.hearing_id] = opening.hearing
+        self.trials |= opening.trials
+
+    def play(self, hearing_id: int, move: Move, sender: str, value: int, now: int) -> None:
+        """A move of a hearing; the value is an appeal's bond."""
+        hearing = self.hearings.get(hearing_id)
+        if hearing is None:
+            raise refusals.WrongHearingPhase(f"there is no hearing {hearing_id:#x}")
+        self._enact(hearing, rules.apply(hearing.state, hearing.terms, move, sender, value, now), now)
+
+    def plead(self, trial: int, moves: Sequence[court.Move], sender: str, now: int) -> None:
+        """Moves of one trial in one transaction, and what its result does."""
+        tried = self.trials.get(trial)
+        if tried is None:
+            raise court.refusals.WrongStage(f"there is no trial {trial:#x}")
+        state = tried.state
+        for move in moves:
+            state = court.apply(state, tried.dispute, move, sender, now)
+        tried.state = state
+        if state.stage is Stage.DONE:
+            hearing, late = self.hearings[tried.hearing_id], isinstance(moves[-1], Timeout)
+            self._enact(hearing, rules.ruled(hearing.state, state.losers, late, now), now)
+
+    # --- effects --------------------------------------------------------------------------------------------------
+
+    def _opened(self, terms: HearingTerms, effects: Sequence[Effect], now: int) -> dict[int, Trial]:
+        clock = (terms.rules.clock, terms.rules.clock)
+        return {
+            trial_id(self.address, terms.hearing_id, effect.number): Trial(
+                terms.hearing_id,
+                effect.dispute,
+                court.open_trial(effect.dispute, effect.players, clock, now),
+            )
+            for effect in effects
+            if isinstance(effect, OpenTrial)
+        }
+
+    def _enact(self, hearing: Hearing, outcome: rules.Outcome, now: int) -> None:
+        state, effects = outcome
+        trials = self._opened(hearing.terms, effects, now)
+        for effect in effects:
+            if isinstance(effect, Hold):
+                self.registry.hold(effect.verifier, self.address)
+        # INVARIANT: from here on nothing is refused.
+        hearing.state = state
+        self.trials |= trials
+        for effect in effects:
+            self._carry_out(effect, hearing, now)
+
+    def _carry_out(self, effect: Effect, hearing: Hearing, now: int) -> None:
+        match effect:
+            case Release():
+                self.registry.release(effect.verifier, self.address)
+            case Slash():
+                bond = self.registry.take(effect.signer, self.address)
+                prize = bond // PRIZE_DIVISOR
+                self.credit(effect.accuser, prize)
+                self.credit(BURNED, bond - prize)
+            case Credit():
+                self.credit(effect.account, effect.amount)
+            case Settle():
+                match_id = hearing.terms.submission.match_id
+                self._settle(match_id, effect.losers, effect.reason, effect.deciders, now)
+
+    # --- views ----------------------------------------------------------------------------------------------------
+
+    def at_risk(self) -> int:
+        """Bonds of appeals that are nobody's credit yet."""
+        return sum(hearing.state.bond for hearing in self.hearings.values())
+
+    def trial_of(self, hearing_id: int) -> int | None:
+        """The Court's id of the trial that runs in a hearing."""
+        state = self.hearings[hearing_id].state
+        return trial_id(self.address, hearing_id, state.trials) if state.in_trial else None

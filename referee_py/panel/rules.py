@@ -1,0 +1,306 @@
+"""The rules of a hearing as pure functions: the contract `Panel` in Python (docs/adjudication.md, section 6).
+
+`heard`, `apply` and `ruled` give the state after a submission, a move or a trial, and what follows for others as values
+(`Effect`), which whoever keeps the chain carries out in order. A refusal has the name of the contract's custom error.
+
+INVARIANT: of the effects of one move at most the first can be refused in its turn: a hold, or a trial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..attestation import Verdict, recover
+from ..errors import InvalidEncoding
+from ..game.escrow import BURNED, PRIZE_DIVISOR
+from ..game.state import BOTH, Reason
+from ..trial.state import Dispute
+from . import refusals
+from .refusals import require
+from .state import (
+    NOBODY,
+    Adjudication,
+    Appeal,
+    Attest,
+    Escalate,
+    HearingPhase,
+    HearingState,
+    HearingTerms,
+    Move,
+    Proceed,
+    Stand,
+    Submission,
+    defended,
+    dispute_hash,
+    trial_players,
+)
+
+# --- what follows for others ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The verifier's bond cannot be withdrawn until it is let go. Refused if the bond does not answer to the panel."""
+
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One hold less on the verifier's bond."""
+
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    """The signer's bond is taken: half goes to the accuser, the rest is burned."""
+
+    signer: str
+    accuser: str
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Of ether that the panel holds."""
+
+    account: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTrial:
+    """Trial ``number`` of the hearing begins, with the job's clock for each side. Refused if the Court refuses it."""
+
+    number: int
+    players: tuple[str, str]
+    dispute: Dispute
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The match ends."""
+
+    losers: int
+    reason: Reason
+    deciders: tuple[str, ...] = ()
+    """The verifiers whose verdict it is."""
+
+
+Effect = Hold | Release | Slash | Credit | OpenTrial | Settle
+Outcome = tuple[HearingState, tuple[Effect, ...]]
+
+
+# --- moves --------------------------------------------------------------------------------------------------------
+
+
+def heard(terms: HearingTerms, now: int) -> Outcome:
+    """A hearing as it begins: with votes, or with a trial. Raises AnotherDispute if it was not submitted."""
+    _check_dispute(terms, terms.dispute)
+    if terms.rules.adjudication is Adjudication.ON_CHAIN:
+        return _try(HearingState(HearingPhase.TRIAL), terms.submission.players, terms.dispute)
+    return HearingState(HearingPhase.VOTING, until=now + terms.rules.verdict_period), ()
+
+
+def apply(state: HearingState, terms: HearingTerms, move: Move, sender: str, value: int, now: int) -> Outcome:
+    """What a move by ``sender`` at ``now`` does. Raises a Refusal if the rules refuse it.
+
+    ``value`` is the ether that comes with an appeal; no other move takes any.
+    """
+    match move:
+        case Attest():
+            return _attest(_begin(state, terms, move, HearingPhase.VOTING), terms, move, now)
+        case Appeal():
+            return _appeal(_begin(state, terms, move, HearingPhase.RULED), terms, move, sender, value, now)
+        case Escalate():
+            return _escalate(_begin(state, terms, move, HearingPhase.VOTING), terms, move, now)
+        case Stand():
+            return _stand(_begin(state, terms, move, HearingPhase.DEFENCE), terms, move, sender, now)
+        case Proceed():
+            waits = state.phase in (HearingPhase.VOTING, HearingPhase.RULED)
+            want = state.phase if waits else HearingPhase.DEFENCE
+            return _proceed(_begin(state, terms, move, want), terms, now)
+    raise TypeError(f"no rule for {move!r}")
+
+
+def _begin(state: HearingState, terms: HearingTerms, move: Move, want: HearingPhase) -> HearingState:
+    require(state.phase is want, refusals.WrongHearingPhase, state.phase.name, want.name)
+    _check_same(move.submission, terms.submission)
+    return state
+
+
+def _check_same(have: Submission, want: Submission) -> None:
+    if have != want:
+        raise refusals.AnotherSubmission(f"submission 0x{have.hash().hex()}, not 0x{want.hash().hex()}")
+
+
+def _check_dispute(terms: HearingTerms, dispute: Dispute) -> None:
+    have, want = dispute_hash(dispute), terms.submission.dispute
+    require(have == want, refusals.AnotherDispute, have, want)
+
+
+def _before(until: int, now: int) -> None:
+    require(now < until, refusals.PeriodOver, until)
+
+
+def _after(until: int, now: int) -> None:
+    require(now >= until, refusals.PeriodRunning, until)
+
+
+# --- votes --------------------------------------------------------------------------------------------------------
+
+
+def _attest(state: HearingState, terms: HearingTerms, move: Attest, now: int) -> Outcome:
+    _before(state.until, now)
+    verdict = Verdict(terms.hearing_id, move.submission.step, move.submission.node, move.record)
+    try:
+        verifier = recover(verdict, terms.chain_id, terms.panel, move.signature)
+    except InvalidEncoding as error:
+        raise refusals.ECDSAInvalidSignature(str(error)) from error
+    require(verifier not in state.voters, refusals.AlreadyVoted, verifier)
+    require(verifier in terms.verifiers, refusals.NotVerifier, verifier)
+    appealable = terms.rules.adjudication is Adjudication.APPEALABLE
+    held: tuple[Effect, ...] = (Hold(verifier),) if appealable else ()
+    votes = (*state.votes, (verifier, move.record))
+    state = replace(state, votes=votes, voters=(*state.voters, verifier))
+    signers = state.signers(move.record)
+    if len(signers) < terms.rules.threshold:
+        return state, held
+    state = replace(state, verdict=move.record)
+    if appealable:
+        return replace(state, phase=HearingPhase.RULED, until=now + terms.rules.appeal_period), held
+    settle = Settle(terms.submission.unlike(move.record), Reason.OPERATOR, signers)
+    return replace(state, phase=HearingPhase.DONE), (settle,)
+
+
+def _close(state: HearingState, *, held: bool) -> Outcome:
+    """The hearing is over, so every bond that it holds is free."""
+    effects = tuple(Release(verifier) for verifier in state.voters) if held else ()
+    return replace(state, phase=HearingPhase.DONE), effects
+
+
+# --- trials -------------------------------------------------------------------------------------------------------
+
+
+def _try(state: HearingState, players: tuple[str, str], dispute: Dispute) -> Outcome:
+    number = state.trials + 1
+    return replace(state, trials=number), (OpenTrial(number, players, dispute),)
+
+
+def _appeal(
+    state: HearingState, terms: HearingTerms, move: Appeal, sender: str, value: int, now: int
+) -> Outcome:
+    _before(state.until, now)
+    _check_dispute(terms, move.dispute)
+    players, losers = terms.submission.players, terms.submission.unlike(state.verdict)
+    side = next((s for s in (0, 1) if losers >> s & 1 and players[s] == sender), None)
+    if side is None:
+        raise refusals.NothingToAppeal(f"{sender} is not a spokesman whom the verdict calls wrong")
+    require(value == terms.stake, refusals.WrongBond, value, terms.stake)
+    state = replace(
+        state,
+        phase=HearingPhase.TRIAL,
+        side=side,
+        losers=losers,
+        players=players,
+        bond=value,
+        appeal_period=terms.rules.appeal_period,
+    )
+    return _try(state, players, terms.dispute)
+
+
+def _escalate(state: HearingState, terms: HearingTerms, move: Escalate, now: int) -> Outcome:
+    _after(state.until, now)
+    _check_dispute(terms, move.dispute)
+    appealable = terms.rules.adjudication is Adjudication.APPEALABLE
+    require(appealable, refusals.NoAppeal, terms.hearing_id)
+    return _try(replace(state, phase=HearingPhase.TRIAL), terms.submission.players, terms.dispute)
+
+
+def _stand(state: HearingState, terms: HearingTerms, move: Stand, sender: str, now: int) -> Outcome:
+    _before(state.until, now)
+    _check_dispute(terms, move.dispute)
+    require(sender in state.signers(state.verdict), refusals.NotSigner, sender)
+    have = move.record.hash()
+    require(have == state.verdict, refusals.AnotherRecord, have, state.verdict)
+    # NOTE: what the verdict calls right may be neither side's record.
+    state = replace(state, phase=HearingPhase.STAND, defendant=sender)
+    return _try(state, trial_players(state, terms), defended(terms.dispute, state.side, move.record))
+
+
+def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
+    """What the result of the running trial does: who lost it, and whether by its clock."""
+    if state.phase is HearingPhase.STAND:
+        return _stood(state, losers, now)
+    assert state.phase is HearingPhase.TRIAL  # INVARIANT: the Court tells the result of each trial once.
+    reason = Reason.TIMEOUT if late else Reason.OPERATOR
+    if state.losers == NOBODY:
+        # NOTE: without an appeal; there were votes only if there was a time for them.
+        state, released = _close(state, held=state.until != 0)
+        return state, (*released, Settle(losers, reason))
+    paid = _refund(state, losers)
+    cleared = state.losers & ~losers
+    state = replace(state, bond=0)
+    if cleared:
+        return _accuse(state, 0 if cleared & 1 else 1, now), (*paid, Settle(losers, reason))
+    deciders = state.signers(state.verdict)
+    state, released = _close(state, held=True)
+    return state, (*paid, *released, Settle(losers, reason, deciders))
+
+
+def _refund(state: HearingState, losers: int) -> tuple[Effect, ...]:
+    """An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too."""
+    if not losers >> state.side & 1:
+        return (Credit(state.players[state.side], state.bond),)
+    prize = 0 if losers == BOTH else state.bond // PRIZE_DIVISOR
+    return Credit(state.players[1 - state.side], prize), Credit(BURNED, state.bond - prize)
+
+
+# --- verdicts that did not hold -----------------------------------------------------------------------------------
+
+
+def _accuse(state: HearingState, side: int, now: int) -> HearingState:
+    """The verdict's signers may stand by it.
+
+    SAFETY: the Court may have decided against who was right, if he did not play; so nobody loses a bond for it who has
+    not had the choice to play himself.
+    """
+    return replace(state, phase=HearingPhase.DEFENCE, side=side, until=now + state.appeal_period)
+
+
+def _stood(state: HearingState, losers: int, now: int) -> Outcome:
+    if not losers >> (1 - state.side) & 1:
+        return _close(state, held=True)
+    slash = Slash(state.defendant, state.players[state.side])
+    state = _without(state, state.defendant)
+    if state.signers(state.verdict):
+        return _accuse(state, state.side, now), (slash,)
+    state, released = _close(state, held=True)
+    return state, (slash, *released)
+
+
+def _without(state: HearingState, signer: str) -> HearingState:
+    """The signer's vote is gone; the last one for the same record takes its place, as in the contract."""
+    last = max(k for k, (_, record) in enumerate(state.votes) if record == state.verdict)
+    moved = [state.votes[last] if vote == (signer, state.verdict) else vote for vote in state.votes]
+    return replace(state, votes=tuple(moved[:last] + moved[last + 1 :]))
+
+
+def _proceed(state: HearingState, terms: HearingTerms, now: int) -> Outcome:
+    _after(state.until, now)
+    if state.phase is HearingPhase.VOTING:
+        attested = terms.rules.adjudication is Adjudication.ATTESTED
+        require(attested, refusals.NoVerdict, terms.hearing_id)
+        state, _ = _close(state, held=False)
+        return state, (Settle(NOBODY, Reason.UNRESOLVED),)
+    signers = state.signers(state.verdict)
+    if state.phase is HearingPhase.RULED:
+        state, released = _close(state, held=True)
+        losers = terms.submission.unlike(state.verdict)
+        return state, (*released, Settle(losers, Reason.OPERATOR, signers))
+    accuser = state.players[state.side]
+    slashes = tuple(Slash(signer, accuser) for signer in reversed(signers))
+    for signer in reversed(signers):
+        state = _without(state, signer)
+    state, released = _close(state, held=True)
+    return state, (*slashes, *released)
