@@ -8,7 +8,6 @@ import {Adjudication, IJobs, Job, JobPhase, Program, Rules, Terms} from "../inte
 import {IReferee} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 
-
 /// @title Board
 /// @notice The jobs: posting one, and which phase it is in.
 abstract contract Board is Escrow, IJobs {

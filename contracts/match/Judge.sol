@@ -76,8 +76,7 @@ abstract contract Judge is MatchBase {
         m.phase = Phase.Hearing;
         m.posted = 0;
         emit Submitted(matchId, m.end, uint32(m.index));
-        Dispute memory dispute =
-            Dispute([exhibit.record0, exhibit.record1], exhibit.structure, program.mode);
+        Dispute memory dispute = Dispute([exhibit.record0, exhibit.record1], exhibit.structure, program.mode);
         // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
         PANEL.hear(
             Submission({

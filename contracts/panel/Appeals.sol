@@ -2,8 +2,8 @@
 pragma solidity ^0.8.34;
 
 import {Records} from "../commit/Records.sol";
-import {Adjudication, Rules} from "../interfaces/IJobs.sol";
 import {Dispute, IBench} from "../interfaces/ICourt.sol";
+import {Adjudication, Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
 import {Votes} from "./Votes.sol";

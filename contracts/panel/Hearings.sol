@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Escrow} from "../Escrow.sol";
-import {ICourt, Dispute} from "../interfaces/ICourt.sol";
+import {Dispute, ICourt} from "../interfaces/ICourt.sol";
 import {IJobs, Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";

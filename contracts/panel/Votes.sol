@@ -35,9 +35,8 @@ abstract contract Votes is Hearings, EIP712 {
     ) external nonReentrant {
         Hearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
         _before(h.until);
-        address verifier = ECDSA.recover(
-            verdictDigest(hearingId, submission.step, submission.node, record), signature
-        );
+        address verifier =
+            ECDSA.recover(verdictDigest(hearingId, submission.step, submission.node, record), signature);
         if (voted(hearingId, verifier)) revert AlreadyVoted(verifier);
         if (!IJobs(submission.jobs).isVerifier(submission.jobId, verifier)) revert NotVerifier(verifier);
         (Rules memory rules,) = _rules(submission);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Court} from "./support/Court.sol";
 import {Market} from "./support/Market.sol";
+import {Matches} from "./support/Matches.sol";
 import {Runs} from "./support/Runs.sol";
 import {Trees} from "./support/Trees.sol";
-import {Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
+import {Adjudication, Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
+import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Evidence, Exhibit, LogProof, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What each move of a match costs as a transaction, for a program of 4096 nodes and 1000 steps at strides
 /// 100, 10 and 1. Trees are spines: one leaf, its siblings, the root they lead to.
 /// forge-config: default.isolate = true
-contract MatchGasTest is Court {
+contract MatchGasTest is Matches {
     uint32 private constant NODE = 0xABC;
     bytes private constant STRUCTURE = hex"00070301" hex"000000000500" hex"010000000300" hex"000000000700"
         hex"01020000000000000100" hex"0000000000000100";
@@ -183,14 +184,15 @@ contract MatchGasTest is Court {
 
     function test_verdict() public {
         (uint256 id, Exhibit memory e) = _atRecord(_record(0, 0), _record(0, 1));
-        referee.callVerifiers(id, e);
-        _saved("callVerifiers");
+        referee.submit(id, e);
+        _saved("submit");
+        uint256 hearingId = panel.hearingOf(address(referee), id);
         bytes32 truth = Runs.recordHash(e.record0);
-        bytes memory first = signature(keys[0], referee.verdictDigest(id, truth));
-        bytes memory second = signature(keys[1], referee.verdictDigest(id, truth));
-        referee.attest(id, truth, first);
+        bytes32 digest = panel.verdictDigest(hearingId, 1, NODE, truth);
+        Submission memory s = submission(id, e);
+        panel.attest(hearingId, s, truth, signature(keys[0], digest));
         _saved("attest, first");
-        referee.attest(id, truth, second);
+        panel.attest(hearingId, s, truth, signature(keys[1], digest));
         _saved("attest, deciding");
     }
 
@@ -235,9 +237,39 @@ contract JobGasTest is Market {
         challenge(job, person(2), 8);
         _saved("challenge and open a match");
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 8);
+        submit(id, 7, 8);
         decide(id, 7);
         _saved("deciding vote and settlement");
+    }
+
+    function test_anAppeal() public {
+        Terms memory t = terms(2);
+        t.rules.adjudication = Adjudication.Appealable;
+        uint256 job = post(t);
+        for (uint160 n = 1; n < 3; ++n) {
+            join(job, person(n));
+            commit(job, person(n), 6 + n);
+        }
+        reveal(job, person(1), 7);
+        reveal(job, person(2), 8);
+        uint256 id = matchOf(job, 7);
+        submit(id, 7, 8);
+        _savedHearing("submit");
+        vote(id, 0, 8);
+        _savedHearing("attest, first");
+        vote(id, 1, 8);
+        _savedHearing("attest, verdict");
+        appeal(id, person(1));
+        _savedHearing("appeal");
+        tryHonestly(id, 7, 8);
+        _savedHearing("judge, verdict overruled");
+        pass(PERIOD);
+        proceed(id);
+        _savedHearing("proceed, two bonds taken");
+    }
+
+    function _savedHearing(string memory move) private {
+        vm.snapshotGasLastCall("panel", move);
     }
 
     function test_theLongestLoops() public {
@@ -246,9 +278,9 @@ contract JobGasTest is Market {
             challenge(job, person(n), 100 + n);
         }
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 102);
+        submit(id, 7, 102);
         pass(PERIOD);
-        referee.expire(id);
+        proceed(id);
         _saved("void, 64 claims");
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Court} from "./support/Court.sol";
 import {Market} from "./support/Market.sol";
+import {Matches} from "./support/Matches.sol";
 import {Fault, Kind, Run, Runs} from "./support/Runs.sol";
 import {Tree, Trees} from "./support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
@@ -136,7 +136,7 @@ contract UnchangedJobsTest is Market {
 }
 
 /// @notice What is refused by the referee changes nothing, clocks included.
-contract UnchangedMatchTest is Court {
+contract UnchangedMatchTest is Matches {
     using Trees for Tree;
 
     Run private _run0 = Runs.right();

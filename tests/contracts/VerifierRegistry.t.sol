@@ -8,6 +8,7 @@ import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 /// @notice Verifiers come, move and go; their bond stays a while.
 contract VerifierRegistryTest is Base {
     VerifierRegistry private registry = new VerifierRegistry(1 ether, 7 days);
+    address private constant PANEL = address(0x9A11E1);
     address private vera = address(0x7E4A);
 
     constructor() {
@@ -17,27 +18,27 @@ contract VerifierRegistryTest is Base {
 
     function _register() private {
         vm.prank(vera);
-        registry.register{value: 2 ether}("http://vera");
+        registry.register{value: 2 ether}(PANEL, "http://vera");
     }
 
     function test_anybodyRegistersWithABond() public {
         vm.prank(vera);
         vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.BondTooSmall.selector, 1 ether - 1, 1 ether));
-        registry.register{value: 1 ether - 1}("http://vera");
+        registry.register{value: 1 ether - 1}(PANEL, "http://vera");
         _register();
-        yes(registry.isActive(vera), "active");
+        yes(registry.serves(vera, PANEL), "active");
         eq(registry.getVerifier(vera).bond, 2 ether, "bond");
         eq(keccak256(bytes(registry.getVerifier(vera).uri)), keccak256("http://vera"), "endpoint");
         eq(registry.verifierAt(0), vera, "listed");
         vm.prank(vera);
         refuses(IVerifierRegistry.AlreadyRegistered.selector);
-        registry.register{value: 1 ether}("http://vera");
+        registry.register{value: 1 ether}(PANEL, "http://vera");
     }
 
     function test_endpointsAreBoundedAndCanMove() public {
         vm.prank(vera);
         refuses(IVerifierRegistry.UriTooLong.selector);
-        registry.register{value: 1 ether}(string(new bytes(513)));
+        registry.register{value: 1 ether}(PANEL, string(new bytes(513)));
         vm.prank(vera);
         refuses(IVerifierRegistry.NotRegistered.selector);
         registry.move("http://elsewhere");
@@ -57,7 +58,7 @@ contract VerifierRegistryTest is Base {
         registry.withdrawBond();
         vm.prank(vera);
         registry.unregister();
-        yes(!registry.isActive(vera), "not active");
+        yes(!registry.serves(vera, PANEL), "not active");
         vm.prank(vera);
         refuses(IVerifierRegistry.AlreadyLeaving.selector);
         registry.unregister();
@@ -82,8 +83,46 @@ contract VerifierRegistryTest is Base {
         vm.prank(vera);
         registry.withdrawBond();
         _register();
-        yes(registry.isActive(vera), "active again");
+        yes(registry.serves(vera, PANEL), "active again");
         eq(registry.verifierCount(), 1, "listed once");
+    }
+
+    function test_aBondAnswersToItsPanelAlone() public {
+        _register();
+        yes(!registry.serves(vera, address(this)), "no other panel");
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.NotPanel.selector, address(this), PANEL));
+        registry.hold(vera);
+        eq(registry.take(vera), 0, "nothing to take");
+        eq(registry.getVerifier(vera).bond, 2 ether, "bond");
+        refuses(bytes4(0x4e487b71)); // Panic: nothing is held
+        registry.release(vera);
+        vm.prank(PANEL);
+        eq(registry.take(vera), 2 ether, "its panel takes it");
+        eq(PANEL.balance, 2 ether, "in ether");
+        eq(registry.getVerifier(vera).bond, 0, "gone");
+        vm.prank(PANEL);
+        eq(registry.take(vera), 0, "once");
+    }
+
+    function test_aHeldBondStays() public {
+        _register();
+        vm.prank(PANEL);
+        registry.hold(vera);
+        vm.prank(PANEL);
+        registry.hold(vera);
+        vm.prank(vera);
+        registry.unregister();
+        pass(7 days);
+        for (uint256 held = 2; held > 0; --held) {
+            vm.prank(vera);
+            vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.StillHeld.selector, vera, held));
+            registry.withdrawBond();
+            vm.prank(PANEL);
+            registry.release(vera);
+        }
+        vm.prank(vera);
+        registry.withdrawBond();
+        eq(vera.balance, 10 ether, "all is back");
     }
 
     function test_aBondOfZeroIsNoBond() public {

@@ -3,10 +3,12 @@ pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
+import {IEscrow} from "contracts/interfaces/IEscrow.sol";
 import {Terms} from "contracts/interfaces/IJobs.sol";
 import {IJobs} from "contracts/interfaces/IJobs.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
-import {IReferee, Reason, Rules} from "contracts/interfaces/IReferee.sol";
+import {IPanel} from "contracts/interfaces/IPanel.sol";
+import {IReferee, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Refuses every payment, at the price of all gas.
 contract Grudger {
@@ -40,7 +42,7 @@ contract Greedy {
     }
 
     receive() external payable {
-        (bool ok,) = address(JOBS).call(abi.encodeCall(IJobs.withdraw, ()));
+        (bool ok,) = address(JOBS).call(abi.encodeCall(IEscrow.withdraw, ()));
         require(!ok);
     }
 
@@ -57,11 +59,12 @@ contract Greedy {
 /// @notice A referee that its client wrote: it answers everything and resolves as it likes.
 contract CrookedReferee {
     IJobs private immutable JOBS;
+    IPanel public immutable PANEL;
     uint256 private next = 1;
     bool private reenter;
 
-    constructor(IJobs jobs) {
-        JOBS = jobs;
+    constructor(IJobs jobs, IPanel panel) {
+        (JOBS, PANEL) = (jobs, panel);
     }
 
     function knowsOpset(uint32) external pure returns (bool) {
@@ -80,7 +83,7 @@ contract CrookedReferee {
         reenter = true;
     }
 
-    function open(uint256 job, bytes32[2] calldata, address[2] calldata, Rules calldata, Program calldata)
+    function open(uint256 job, bytes32[2] calldata, address[2] calldata, uint32, Program calldata)
         external
         returns (uint256)
     {
@@ -110,7 +113,7 @@ contract EscrowTest is Market {
         eq(person(1).balance, before + REWARD + STAKE, "paid");
         credited(person(1), 0, "nothing left");
         vm.prank(person(1));
-        vm.expectRevert(abi.encodeWithSelector(IJobs.NothingToPay.selector, person(1)));
+        vm.expectRevert(abi.encodeWithSelector(IEscrow.NothingToPay.selector, person(1)));
         jobs.withdraw();
         eq(address(jobs).balance, 0, "balance");
     }
@@ -137,7 +140,7 @@ contract EscrowTest is Market {
         uint256 job = claimed(8);
         challenge(job, person(2), 7);
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 8, 7);
+        submit(id, 8, 7);
         decide(id, 7);
         credited(person(2), STAKE / 2, "prize");
         credited(verifier(0), STAKE / 20, "first voter");
@@ -152,7 +155,7 @@ contract EscrowTest is Market {
     function test_whenBothAreWrongThereIsNoPrize() public {
         uint256 job = claimed(8, 9);
         uint256 id = matchOf(job, 8);
-        callVerifiers(id, 8, 9);
+        submit(id, 8, 9);
         decide(id, 7);
         credited(verifier(0), STAKE / 10, "a tenth of both stakes, shared");
         eq(burned(), 2 * STAKE - STAKE / 5, "the rest is burned");
@@ -194,7 +197,7 @@ contract EscrowTest is Market {
         uint256 before = jobs.BURNED().balance;
         jobs.burn();
         eq(jobs.BURNED().balance, before + STAKE / 2, "burned ether leaves");
-        refuses(IJobs.NothingToPay.selector);
+        refuses(IEscrow.NothingToPay.selector);
         jobs.burn();
     }
 
@@ -228,7 +231,7 @@ contract EscrowTest is Market {
     }
 
     function _crooked() private returns (CrookedReferee crook, uint256 job, uint256 honest) {
-        crook = new CrookedReferee(jobs);
+        crook = new CrookedReferee(jobs, panel);
         honest = claimed(7);
         Terms memory t = terms(1);
         t.referee = address(crook);

@@ -31,7 +31,7 @@ contract PairingTest is Market {
         winByDefault(job, 1); // 1 meets 7
         eq(matchOf(job, 7), matchOf(job, 1), "the winner meets who waits");
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 1);
+        submit(id, 7, 1);
         decide(id, 7);
         eq(jobs.jobOf(job).waiting, 3, "7 waits again");
         pass(2 * PERIOD);
@@ -110,7 +110,7 @@ contract PairingTest is Market {
         pass(PERIOD - 1);
         challenge(job, person(3), 7);
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 8, 7);
+        submit(id, 8, 7);
         decide(id, 7);
         pass(PERIOD);
         jobs.finalize(job);
@@ -144,9 +144,9 @@ contract PairingTest is Market {
     function test_aVoidJobRefundsEverybody() public {
         uint256 job = claimed(7, 8, 9);
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 8);
+        submit(id, 7, 8);
         pass(PERIOD);
-        referee.expire(id);
+        proceed(id);
         inPhase(job, JobPhase.Void);
         credited(CLIENT, REWARD, "the client");
         for (uint160 n = 1; n < 4; ++n) {
@@ -166,10 +166,10 @@ contract PairingTest is Market {
         }
         reveal(job, person(1), 1);
         reveal(job, person(2), 2);
-        callVerifiers(matchOf(job, 1), 1, 2);
+        submit(matchOf(job, 1), 1, 2);
         // The verdict period is over in the very second in which the reveal phase ends.
         pass(PERIOD);
-        referee.expire(matchOf(job, 1));
+        proceed(matchOf(job, 1));
         credited(person(3), STAKE, "the slot");
     }
 
@@ -177,9 +177,9 @@ contract PairingTest is Market {
         uint256 job = claimed(1, 2, 7);
         winByDefault(job, 1);
         uint256 id = matchOf(job, 7);
-        callVerifiers(id, 7, 1);
+        submit(id, 7, 1);
         pass(PERIOD);
-        referee.expire(id);
+        proceed(id);
         credited(person(2), 0, "the loser");
         credited(person(1), STAKE + STAKE / 2, "stake and the prize from before");
         credited(person(3), STAKE, "the third");
@@ -190,11 +190,11 @@ contract PairingTest is Market {
         (outputs[0], outputs[1], outputs[2], outputs[3]) = (1, 2, 3, 4);
         uint256 job = claimed(outputs);
         uint256 other = matchOf(job, 3);
-        callVerifiers(matchOf(job, 1), 1, 2);
-        callVerifiers(other, 3, 4);
+        submit(matchOf(job, 1), 1, 2);
+        submit(other, 3, 4);
         pass(PERIOD);
-        referee.expire(matchOf(job, 1));
-        referee.expire(other);
+        proceed(matchOf(job, 1));
+        proceed(other);
         eq(jobs.jobOf(job).openMatches, 0, "all have ended");
         eq(address(jobs).balance, REWARD + 4 * STAKE, "balance");
         credited(person(3), STAKE, "paid once");

@@ -4,8 +4,9 @@ pragma solidity ^0.8.34;
 import {Market} from "../support/Market.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
+import {Panel} from "contracts/Panel.sol";
 import {Programs} from "contracts/commit/Programs.sol";
-import {IJobs, Job, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
+import {Adjudication, IJobs, Job, JobPhase, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @notice A job that is out of bounds cannot be posted.
 contract PostTest is Market {
@@ -122,7 +123,7 @@ contract PostTest is Market {
     }
 
     function test_everyPeriodIsBounded() public {
-        for (uint256 which = 0; which < 5; ++which) {
+        for (uint256 which = 0; which < 6; ++which) {
             _refused(_withPeriod(which, 59), IJobs.BadPeriod.selector);
             _refused(_withPeriod(which, 365 days + 1), IJobs.BadPeriod.selector);
             post(_withPeriod(which, 365 days));
@@ -134,15 +135,16 @@ contract PostTest is Market {
         if (which == 0) t.trainPeriod = period;
         if (which == 1) t.revealPeriod = period;
         if (which == 2) t.challengePeriod = period;
-        if (which == 3) t.clock = period;
-        if (which == 4) t.verdictPeriod = period;
+        if (which == 3) t.rules.clock = period;
+        if (which == 4) t.rules.verdictPeriod = period;
+        if (which == 5) t.rules.appealPeriod = period;
     }
 
     function test_verifiersAreRegisteredDistinctAndEnough() public {
         Terms memory t = terms(1);
-        t.threshold = 0;
+        t.rules.threshold = 0;
         _refused(t, IJobs.BadThreshold.selector);
-        t.threshold = 4;
+        t.rules.threshold = 4;
         _refused(t, IJobs.BadThreshold.selector);
         t = terms(1);
         t.verifiers[2] = t.verifiers[0];
@@ -154,9 +156,26 @@ contract PostTest is Market {
         t.verifiers = new address[](33);
         _refused(t, IJobs.BadVerifierCount.selector);
 
+        Panel other = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
+        t = terms(1);
+        t.referee = deploy("Referee.sol:Referee", abi.encode(other));
+        _refused(t, IJobs.VerifierNotRegistered.selector); // their bonds answer to the panel of another referee
+
         vm.prank(verifier(1));
         registry.unregister();
         _refused(terms(1), IJobs.VerifierNotRegistered.selector);
+    }
+
+    function test_onChainOnlyMeansWithoutVerifiers() public {
+        Terms memory t = terms(1);
+        t.rules.adjudication = Adjudication.OnChain;
+        _refused(t, IJobs.BadVerifierCount.selector);
+        t.verifiers = new address[](0);
+        _refused(t, IJobs.BadThreshold.selector);
+        t.rules.threshold = 0;
+        uint256 id = post(t);
+        (Rules memory rules, uint256 stake) = jobs.rulesOf(id);
+        eq(keccak256(abi.encode(rules, stake)), keccak256(abi.encode(t.rules, STAKE)), "rules");
     }
 
     function test_theShortestPeriodCannotBeZero() public {

@@ -100,10 +100,10 @@ contract Handler is Market {
         } else if (how < 4) {
             winByDefault(job, output);
         } else {
-            callVerifiers(id, _outputOf(m.node[0]), _outputOf(m.node[1]));
+            submit(id, outputOf(m.node[0]), outputOf(m.node[1]));
             if (how < 7) return decide(id, bound(seed >> 8, 1, OUTPUTS));
             pass(PERIOD);
-            referee.expire(id);
+            proceed(id);
         }
     }
 
@@ -138,13 +138,9 @@ contract Handler is Market {
         Group[] memory groups = jobs.groupsOf(job);
         for (uint256 i = 0; i < groups.length; ++i) {
             uint256 g = ((seed >> 16) % groups.length + i) % groups.length;
-            if (groups[g].matchId != 0) return (groups[g].matchId, _outputOf(groups[g].root));
+            if (groups[g].matchId != 0) return (groups[g].matchId, outputOf(groups[g].root));
         }
         revert NotSo("somebody plays");
-    }
-
-    function _outputOf(bytes32 node) private pure returns (uint256 output) {
-        while (root(output) != node) ++output;
     }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Court, Descent} from "../support/Court.sol";
+import {Descent, Matches} from "../support/Matches.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
-import {IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
+import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice The clocks: strict, never given back, and the same answer whoever asks when.
-contract ClockTest is Court {
+contract ClockTest is Matches {
     using Runs for Run;
 
     function _openTwo() private returns (uint256 id, Run memory run0, Run memory run1) {
@@ -88,11 +88,12 @@ contract ClockTest is Court {
 
     function test_nobodyOwesAnythingWhileVerifiersVote() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
-        referee.callVerifiers(id, exhibit(id, run0, run1));
+        Exhibit memory e = exhibit(id, run0, run1);
+        referee.submit(id, e);
         pass(10 * CLOCK);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id);
-        referee.expire(id);
+        panel.proceed(panel.hearingOf(address(referee), id), submission(id, e));
         decided(id, 0, Reason.Unresolved);
     }
 
@@ -103,7 +104,7 @@ contract ClockTest is Court {
         uint256[2] memory spent;
         for (uint256 move = 0; move < 40; ++move) {
             Match memory m = referee.getMatch(id);
-            if (m.phase == Phase.Done || m.phase == Phase.Verdict) break;
+            if (m.phase == Phase.Done || m.phase == Phase.Hearing) break;
             eq(m.clock[0] + spent[0], CLOCK, "clock 0 and what side 0 used");
             eq(m.clock[1] + spent[1], CLOCK, "clock 1 and what side 1 used");
             seed = uint256(keccak256(abi.encode(seed)));
@@ -135,7 +136,7 @@ contract ClockTest is Court {
             if (conclude) descend(id, run0, run1);
             else reveal(id, side, side == 0 ? run0 : run1);
         } else if (conclude) {
-            referee.callVerifiers(id, exhibit(id, run0, run1));
+            referee.submit(id, exhibit(id, run0, run1));
         } else {
             referee.openRecord(id, side, recordOf(id, side == 0 ? run0 : run1));
         }

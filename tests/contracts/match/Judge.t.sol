@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Court} from "../support/Court.sol";
+import {Matches} from "../support/Matches.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {Structures} from "contracts/commit/Structures.sol";
+import {Hearing} from "contracts/interfaces/IPanel.sol";
 import {
     Evidence,
     Exhibit,
@@ -18,7 +19,7 @@ import {
 } from "contracts/interfaces/IReferee.sol";
 
 /// @notice At the disputed node: attack, expect the truth.
-contract JudgeTest is Court {
+contract JudgeTest is Matches {
     using Trees for Tree;
     using Runs for Run;
 
@@ -56,7 +57,7 @@ contract JudgeTest is Court {
         Exhibit memory e = exhibit(id, run0, run1);
         Evidence memory evidence;
         vm.expectRevert(abi.encodeWithSelector(IReferee.Malformed.selector, 2));
-        referee.callVerifiers(id, e);
+        referee.submit(id, e);
         vm.expectRevert(abi.encodeWithSelector(IReferee.Malformed.selector, 2));
         referee.judgeInput(id, e, evidence);
         referee.judgeStructure(id, e);
@@ -115,7 +116,7 @@ contract JudgeTest is Court {
         vm.expectRevert(abi.encodeWithSelector(Structures.StructureTruncated.selector, 7, 16));
         referee.judgeStructure(id, e);
         vm.expectRevert(abi.encodeWithSelector(Structures.StructureTruncated.selector, 7, 16));
-        referee.callVerifiers(id, e);
+        referee.submit(id, e);
     }
 
     // ------------------------------------------------------------------ 2: inputs
@@ -268,7 +269,7 @@ contract JudgeTest is Court {
             (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, t, 3, 0, 1));
             Exhibit memory e = exhibit(id, run0, run1);
             refuses(IReferee.LogsDiffer.selector);
-            referee.callVerifiers(id, e);
+            referee.submit(id, e);
             refuses(IReferee.WellFormed.selector);
             referee.judgeStructure(id, e);
             referee.judgeLog(id, e, _logOf(t, 3));
@@ -333,8 +334,8 @@ contract JudgeTest is Court {
         (id, run0, run1) = atRecord(Fault(Kind.Output, 8, 3, 0, 1));
         e = exhibit(id, run0, run1);
         _logRefused(id, e, _logOf(8, 3), IReferee.LogsEqual.selector);
-        referee.callVerifiers(id, e);
-        inPhase(id, Phase.Verdict);
+        referee.submit(id, e);
+        inPhase(id, Phase.Hearing);
     }
 
     // ------------------------------------------------------------------ 4: the operator
@@ -343,12 +344,23 @@ contract JudgeTest is Court {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 6, 3, 1, 1));
         Exhibit memory e = exhibit(id, run0, run1);
         vm.expectRevert(abi.encodeWithSelector(IReferee.InputsDiffer.selector, 1));
-        referee.callVerifiers(id, e);
+        referee.submit(id, e);
 
         (id, run0, run1) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
-        referee.callVerifiers(id, exhibit(id, run0, run1));
-        inPhase(id, Phase.Verdict);
-        eq(referee.deadline(id), block.timestamp + VERDICT, "end of the vote");
+        referee.submit(id, exhibit(id, run0, run1));
+        inPhase(id, Phase.Hearing);
+        eq(referee.deadline(id), 0, "nobody owes a move");
+        Hearing memory h = panel.getHearing(panel.hearingOf(address(referee), id));
+        eq(h.matchId, id, "match");
+        eq(h.referee, address(referee), "referee");
+        eq(h.file, keccak256(abi.encode(submission(id, exhibit(id, run0, run1)))), "submission");
+    }
+
+    function test_onlyThePanelEndsAHearing() public {
+        (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
+        referee.submit(id, exhibit(id, run0, run1));
+        vm.expectRevert(abi.encodeWithSelector(IReferee.NotPanel.selector, address(this)));
+        referee.ruled(id, 1, Reason.Operator, new address[](0));
     }
 
     // ------------------------------------------------------------------ evidence

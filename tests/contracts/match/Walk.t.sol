@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Court, Descent} from "../support/Court.sol";
+import {Descent, Matches} from "../support/Matches.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
-import {IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
+import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Down the trees: every position is the first difference, and nothing else is accepted.
-contract WalkTest is Court {
+contract WalkTest is Matches {
     using Trees for Tree;
     using Runs for Run;
 
@@ -253,17 +253,15 @@ contract WalkTest is Court {
         referee.reveal(id, 0, none);
         refuses(IReferee.WrongPhase.selector);
         referee.refine(id, 0, 0, none);
+        Exhibit memory e = exhibit(id, run0, run1);
+        referee.submit(id, e);
         refuses(IReferee.WrongPhase.selector);
-        referee.attest(id, 0, "");
-        refuses(IReferee.WrongPhase.selector);
-        referee.expire(id);
+        referee.submit(id, e);
         // A match that does not exist is in no phase.
         refuses(IReferee.WrongPhase.selector);
         referee.reveal(id + 1, 0, none);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id + 1);
-        run0;
-        run1;
     }
 
     function test_shortCalldataIsRefusedAndExtraCalldataIsIgnored() public {

@@ -4,14 +4,28 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Runs} from "./Runs.sol";
 import {Views} from "./Views.sol";
+import {Court} from "contracts/Court.sol";
 import {Jobs} from "contracts/Jobs.sol";
+import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
-import {Claim, Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
-import {Exhibit, Record} from "contracts/interfaces/IReferee.sol";
+import {Dispute, Opening, Tensor} from "contracts/interfaces/ICourt.sol";
+import {
+    Adjudication,
+    Claim,
+    Group,
+    Job,
+    JobPhase,
+    Rules,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
+import {HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
+import {Exhibit, Match, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Market
-/// @notice The three contracts together, with jobs so small that a claim is the record of one node in one step.
+/// @notice The contracts together, with jobs so small that a claim is the record of one node in one step.
 ///
 /// A claim is named by its output: `claim(7)` claims that the output is 7. Matches begin at the open record.
 abstract contract Market is Base {
@@ -21,14 +35,18 @@ abstract contract Market is Base {
     uint256 internal constant REWARD = 10 ether;
     uint32 internal constant PERIOD = 1000;
     uint32 internal constant CLOCK = 100;
-    bytes internal constant STRUCTURE = hex"000100010100"; // no input, one f32 of rank 0
+    /// @dev `full` of rank 0: no input, one f32 whose bits are 7.
+    bytes internal constant STRUCTURE = hex"00500001010000010000000000000007";
+    uint256 internal constant TRUTH = 7;
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", ""));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
+    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
 
     constructor() {
         vm.warp(1_700_000_000);
@@ -36,8 +54,15 @@ abstract contract Market is Base {
         for (uint256 i = 0; i < keys.length; ++i) {
             fund(verifier(i));
             vm.prank(verifier(i));
-            registry.register{value: 1 ether}("http://verifier");
+            registry.register{value: 1 ether}(address(panel), "http://verifier");
         }
+    }
+
+    /// @dev The opset as far as these programs use it.
+    function _opset() private returns (address) {
+        address[10] memory rules;
+        rules[9] = deploy("Sources.sol:Sources", "");
+        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
     }
 
     // ------------------------------------------------------------------ people
@@ -72,7 +97,13 @@ abstract contract Market is Base {
         t.slots = slots;
         t.stake = STAKE;
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
-        (t.clock, t.verdictPeriod, t.threshold) = (CLOCK, PERIOD, 2);
+        t.rules = Rules({
+            adjudication: Adjudication.Attested,
+            threshold: 2,
+            verdictPeriod: PERIOD,
+            appealPeriod: PERIOD,
+            clock: CLOCK
+        });
         t.verifiers = new address[](keys.length);
         for (uint256 i = 0; i < keys.length; ++i) {
             t.verifiers[i] = verifier(i);
@@ -99,7 +130,21 @@ abstract contract Market is Base {
     function record(uint256 output) internal pure returns (Record memory r) {
         r.structure = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
         r.outputs = new bytes32[](1);
-        r.outputs[0] = bytes32(output);
+        r.outputs[0] = sha256(abi.encodePacked(hex"020100", dataRoot(output)));
+    }
+
+    /// @dev Of an f32 with these bits, below 256: its only leaf.
+    function dataRoot(uint256 output) internal pure returns (bytes32) {
+        return sha256(abi.encodePacked(uint8(0x01), leaf(output)));
+    }
+
+    function leaf(uint256 output) internal pure returns (bytes memory) {
+        return abi.encodePacked(uint8(output), hex"000000");
+    }
+
+    /// @dev What a root claims.
+    function outputOf(bytes32 root_) internal pure returns (uint256 output) {
+        while (root(output) != root_) ++output;
     }
 
     function root(uint256 output) internal pure returns (bytes32) {
@@ -218,18 +263,110 @@ abstract contract Market is Base {
         referee.timeout(id);
     }
 
-    function callVerifiers(uint256 id, uint256 output0, uint256 output1) internal {
+    function submit(uint256 id, uint256 output0, uint256 output1) internal {
         Exhibit memory e;
         (e.record0, e.record1, e.structure) = (record(output0), record(output1), STRUCTURE);
-        referee.callVerifiers(id, e);
+        referee.submit(id, e);
+    }
+
+    // ------------------------------------------------------------------ hearings
+
+    function hearingOf(uint256 id) internal view returns (uint256) {
+        return panel.hearingOf(address(referee), id);
+    }
+
+    function disputeOf(uint256 id) internal view returns (Dispute memory d) {
+        Match memory m = referee.getMatch(id);
+        d.records[0] = record(outputOf(m.node[0]));
+        d.records[1] = record(outputOf(m.node[1]));
+        (d.structure, d.mode) = (STRUCTURE, 1);
+    }
+
+    /// @dev What the referee has submitted of a match.
+    function submissionOf(uint256 id) internal view returns (Submission memory) {
+        Match memory m = referee.getMatch(id);
+        return Submission({
+            matchId: id,
+            jobs: m.jobs,
+            jobId: m.jobId,
+            step: 1,
+            node: 0,
+            players: m.players,
+            records: m.node,
+            dispute: keccak256(abi.encode(disputeOf(id)))
+        });
+    }
+
+    /// @dev The `i`-th verifier finds that this output is right.
+    function vote(uint256 id, uint256 i, uint256 output) internal {
+        uint256 hearingId = hearingOf(id);
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(keys[i], panel.verdictDigest(hearingId, 1, 0, root(output)));
+        panel.attest(hearingId, submissionOf(id), root(output), abi.encodePacked(r, s, v));
     }
 
     /// @dev Two verifiers find that this output is right.
     function decide(uint256 id, uint256 output) internal {
-        for (uint256 i = 0; i < 2; ++i) {
-            (uint8 v, bytes32 r, bytes32 s) = vm.sign(keys[i], referee.verdictDigest(id, root(output)));
-            referee.attest(id, root(output), abi.encodePacked(r, s, v));
-        }
+        vote(id, 0, output);
+        vote(id, 1, output);
+    }
+
+    /// @dev What follows from silence.
+    function proceed(uint256 id) internal {
+        panel.proceed(hearingOf(id), submissionOf(id));
+    }
+
+    function phaseOf(uint256 id) internal view returns (HearingPhase) {
+        return panel.getHearing(hearingOf(id)).phase;
+    }
+
+    function appeal(uint256 id, address who) internal {
+        (uint256 hearingId, Submission memory s, Dispute memory d) =
+            (hearingOf(id), submissionOf(id), disputeOf(id));
+        vm.prank(who);
+        panel.appeal{value: STAKE}(hearingId, s, d);
+    }
+
+    function escalate(uint256 id) internal {
+        panel.escalate(hearingOf(id), submissionOf(id), disputeOf(id));
+    }
+
+    /// @dev The `i`-th verifier stands by the verdict that this output is right.
+    function stand(uint256 id, uint256 i, uint256 output) internal {
+        (uint256 hearingId, Submission memory s, Dispute memory d) =
+            (hearingOf(id), submissionOf(id), disputeOf(id));
+        Record memory defended = record(output);
+        vm.prank(verifier(i));
+        panel.stand(hearingId, s, d, defended);
+    }
+
+    // ------------------------------------------------------------------ trials
+
+    /// @dev The hearing's trial of now.
+    function trialOf(uint256 id) internal view returns (uint256) {
+        uint256 hearingId = hearingOf(id);
+        return panel.trialOf(hearingId, panel.getHearing(hearingId).trials);
+    }
+
+    /// @dev A trial between these outputs to its end: whoever says what `full` does not give loses.
+    function tryHonestly(uint256 id, uint256 output0, uint256 output1) internal {
+        uint256 trialId = trialOf(id);
+        Dispute memory d = disputeOf(id);
+        (d.records[0], d.records[1]) = (record(output0), record(output1));
+        Tensor[] memory none = new Tensor[](0);
+        court.showOutput(trialId, 0, d, dataRoot(output0));
+        court.showOutput(trialId, 1, d, dataRoot(output1));
+        court.compare(trialId, d, leaf(output0), leaf(output1), none);
+        court.judge(trialId, d, none, new bytes(8), new Opening[](0));
+    }
+
+    /// @dev Only this side plays.
+    function tryAlone(uint256 id, uint8 side, uint256 output0, uint256 output1) internal {
+        uint256 trialId = trialOf(id);
+        Dispute memory d = disputeOf(id);
+        (d.records[0], d.records[1]) = (record(output0), record(output1));
+        court.showOutput(trialId, side, d, dataRoot(side == 0 ? output0 : output1));
+        vm.warp(court.deadline(trialId) + 1);
+        court.timeout(trialId);
     }
 
     // ------------------------------------------------------------------ checks

@@ -6,8 +6,8 @@ pragma solidity ^0.8.34;
 library Verdicts {
     function digest(
         uint256 chainId,
-        address referee,
-        uint256 matchId,
+        address panel,
+        uint256 hearingId,
         uint64 step,
         uint32 node,
         bytes32 record
@@ -17,16 +17,16 @@ library Verdicts {
                 keccak256(
                     "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
                 ),
-                keccak256("Assay Referee"),
+                keccak256("Assay Panel"),
                 keccak256("1"),
                 chainId,
-                referee
+                panel
             )
         );
         bytes32 message = keccak256(
             abi.encode(
-                keccak256("Verdict(uint256 matchId,uint64 step,uint32 node,bytes32 record)"),
-                matchId,
+                keccak256("Verdict(uint256 hearingId,uint64 step,uint32 node,bytes32 record)"),
+                hearingId,
                 step,
                 node,
                 record

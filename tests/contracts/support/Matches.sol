@@ -4,9 +4,13 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Fault, Kind, Run, Runs} from "./Runs.sol";
 import {Tree, Trees} from "./Trees.sol";
+import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
-import {Program} from "contracts/interfaces/IJobs.sol";
-import {Evidence, Exhibit, Match, Phase, Reason, Record, Rules} from "contracts/interfaces/IReferee.sol";
+import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {Dispute} from "contracts/interfaces/ICourt.sol";
+import {Adjudication, Program, Rules} from "contracts/interfaces/IJobs.sol";
+import {Submission} from "contracts/interfaces/IPanel.sol";
+import {Evidence, Exhibit, Match, Phase, Reason, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice The arguments of a descent.
 struct Descent {
@@ -19,16 +23,20 @@ struct Descent {
     bytes32[] previousPath;
 }
 
-/// @title Court
+/// @title Matches
 /// @notice A test that is itself the Jobs contract of its matches, with moves computed from whole runs.
-abstract contract Court is Base {
+abstract contract Matches is Base {
     using Trees for Tree;
     using Runs for Run;
 
     uint32 internal constant CLOCK = 1000;
     uint32 internal constant VERDICT = 500;
 
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", ""));
+    VerifierRegistry internal registry =
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
+    /// @dev NOTE: the operators of these runs are hashes, so no court can try them; their jobs are attested.
+    Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(address(0), registry))));
+    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
@@ -57,6 +65,17 @@ abstract contract Court is Base {
         return _logs;
     }
 
+    function rulesOf(uint256) external pure returns (Rules memory rules, uint256 stake) {
+        rules = Rules({
+            adjudication: Adjudication.Attested,
+            threshold: 2,
+            verdictPeriod: VERDICT,
+            appealPeriod: VERDICT,
+            clock: CLOCK
+        });
+        stake = 1 ether;
+    }
+
     function isVerifier(uint256, address account) external view returns (bool) {
         for (uint256 i = 0; i < keys.length; ++i) {
             if (vm.addr(keys[i]) == account) return true;
@@ -73,7 +92,7 @@ abstract contract Court is Base {
     }
 
     function open(bytes32 root0, bytes32 root1) internal returns (uint256) {
-        return referee.open(1, [root0, root1], [alice, bob], Rules(CLOCK, VERDICT, 2), _served);
+        return referee.open(1, [root0, root1], [alice, bob], CLOCK, _served);
     }
 
     function open(Run memory run0, Run memory run1) internal returns (uint256) {
@@ -173,6 +192,22 @@ abstract contract Court is Base {
         e.record1 = run1.records[m.end][m.index];
         e.structure = Runs.structure(m.index);
         e.structurePath = Runs.structureTree().path(m.index);
+    }
+
+    /// @dev What the referee submits of a match.
+    function submission(uint256 id, Exhibit memory e) internal view returns (Submission memory s) {
+        Match memory m = referee.getMatch(id);
+        Dispute memory dispute = Dispute([e.record0, e.record1], e.structure, _served.mode);
+        s = Submission({
+            matchId: id,
+            jobs: address(this),
+            jobId: 1,
+            step: m.end,
+            node: uint32(m.index),
+            players: m.players,
+            records: m.node,
+            dispute: keccak256(abi.encode(dispute))
+        });
     }
 
     /// @dev From here on the job is one of a mode with logs.
