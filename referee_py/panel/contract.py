@@ -87,8 +87,12 @@ class Panel(Escrow):
             state = court.apply(state, tried.dispute, move, sender, now)
         tried.state = state
         if state.stage is Stage.DONE:
-            hearing, late = self.hearings[tried.hearing_id], isinstance(moves[-1], Timeout)
-            self._enact(hearing, rules.ruled(hearing.state, state.losers, late, now), now)
+            self.ruled(tried.hearing_id, state.losers, isinstance(moves[-1], Timeout), now)
+
+    def ruled(self, hearing_id: int, losers: int, late: bool, now: int) -> None:
+        """The Court tells the result of the trial that runs in this hearing."""
+        hearing = self.hearings[hearing_id]
+        self._enact(hearing, rules.ruled(hearing.state, losers, late, now), now)
 
     # --- effects --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,223 @@
+"""One hearing with all who may have to do with it, on a simulated clock: a tiny driver for scenario tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from eth_account import Account
+
+from referee_py.attestation import Verdict, sign
+from referee_py.commit import Record
+from referee_py.game.state import Reason
+from referee_py.panel.contract import Hearing, Panel
+from referee_py.panel.refusals import Refusal
+from referee_py.panel.registry import Registry
+from referee_py.panel.state import (
+    Adjudication,
+    Appeal,
+    Attest,
+    Escalate,
+    HearingState,
+    HearingTerms,
+    Move,
+    Proceed,
+    Rules,
+    Stand,
+    Submission,
+    dispute_hash,
+    hearing_id,
+)
+from tests.referee_py.trial.parties import Setting
+
+KEYS = tuple(bytes([k]) * 32 for k in range(1, 5))
+VERIFIERS = tuple(str(Account.from_key(key).address) for key in KEYS)
+SPOKESMEN = ("0x" + "A0" * 20, "0x" + "B1" * 20)
+STRANGER = "0x" + "EE" * 20
+JOBS, REFEREE, PANEL = ("0x" + digit * 40 for digit in "123")
+CHAIN_ID, MATCH_ID = 31337, 7
+STAKE, BOND = 1001, 501
+START, VERDICT_PERIOD, APPEAL_PERIOD, CLOCK = 1_000, 50, 30, 10
+
+
+@cache
+def setting() -> Setting:
+    """A sum of two vectors of which side 1 has one element wrong."""
+    inputs = [np.arange(5, dtype=np.float32) + k for k in (1, 2)]
+    made = Setting.of("add", inputs, {}, 0.5, honest=0)
+    assert made is not None
+    return made
+
+
+RIGHT, WRONG = setting().dispute.records
+NEITHER = Record(RIGHT.structure, RIGHT.inputs, (bytes([9]) * 32,), RIGHT.log)
+
+
+@cache
+def signature(record: bytes, verifier: int) -> bytes:
+    """Of a verifier by number, for this hearing."""
+    terms = terms_of(Adjudication.ATTESTED, 1)
+    verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, record)
+    return sign(verdict, CHAIN_ID, PANEL, KEYS[verifier])
+
+
+def terms_of(adjudication: Adjudication, threshold: int, verifiers: int = 3) -> HearingTerms:
+    dispute = setting().dispute
+    return HearingTerms(
+        hearing_id=hearing_id(REFEREE, MATCH_ID),
+        submission=Submission(
+            match_id=MATCH_ID,
+            jobs=JOBS,
+            job_id=3,
+            step=5,
+            node=2,
+            players=SPOKESMEN,
+            records=(RIGHT.hash(), WRONG.hash()),
+            dispute=dispute_hash(dispute),
+        ),
+        dispute=dispute,
+        rules=Rules(adjudication, threshold, VERDICT_PERIOD, APPEAL_PERIOD, CLOCK),
+        stake=STAKE,
+        verifiers=VERIFIERS[:verifiers],
+        chain_id=CHAIN_ID,
+        panel=PANEL,
+    )
+
+
+@dataclass
+class Scene:
+    """A hearing from its submission on; ``now`` is moved by hand. Side 0 is right."""
+
+    adjudication: Adjudication = Adjudication.APPEALABLE
+    threshold: int = 1
+    verifiers: int = 3
+    now: int = START
+    paid: dict[str, int] = field(default_factory=dict)
+    """Bonds of appeals, by who paid them."""
+    settled: list[tuple[int, Reason, tuple[str, ...]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.terms = terms_of(self.adjudication, self.threshold, self.verifiers)
+        self.registry = Registry()
+        for verifier in self.terms.verifiers:
+            self.registry.register(PANEL, verifier, BOND)
+        self.panel = Panel(PANEL, self.registry, self._settle)
+        self.panel.hear(self.panel.opening(self.terms, self.now))
+
+    def _settle(
+        self, match_id: int, losers: int, reason: Reason, deciders: tuple[str, ...], now: int
+    ) -> None:
+        assert (match_id, now) == (MATCH_ID, self.now)
+        self.settled.append((losers, reason, deciders))
+
+    @property
+    def hearing(self) -> Hearing:
+        return self.panel.hearings[self.terms.hearing_id]
+
+    @property
+    def state(self) -> HearingState:
+        return self.hearing.state
+
+    # --- moves ----------------------------------------------------------------------------------------------------
+
+    def play(self, move: Move, sender: str = STRANGER, value: int = 0) -> Scene:
+        self.panel.play(self.terms.hearing_id, move, sender, value, self.now)
+        if value:
+            self.paid[sender] = self.paid.get(sender, 0) + value
+        return self
+
+    def voted(self, record: Record, *verifiers: int) -> Scene:
+        for verifier in verifiers:
+            self.play(self.vote(record, verifier))
+        return self
+
+    def vote(self, record: Record, verifier: int) -> Attest:
+        return Attest(self.terms.submission, record.hash(), signature(record.hash(), verifier))
+
+    @property
+    def appeal(self) -> Appeal:
+        return Appeal(self.terms.submission, self.terms.dispute)
+
+    @property
+    def escalate(self) -> Escalate:
+        return Escalate(self.terms.submission, self.terms.dispute)
+
+    @property
+    def proceed(self) -> Proceed:
+        return Proceed(self.terms.submission)
+
+    def stand(self, record: Record) -> Stand:
+        return Stand(self.terms.submission, self.terms.dispute, record)
+
+    def appealed(self, side: int) -> Scene:
+        return self.play(self.appeal, SPOKESMEN[side], STAKE)
+
+    def ruled(self, losers: int, *, late: bool = False) -> Scene:
+        """The running trial ends like that, whatever was played."""
+        self.panel.ruled(self.terms.hearing_id, losers, late, self.now)
+        return self
+
+    def over(self) -> Scene:
+        """To the end of the period."""
+        self.now = self.state.until
+        return self
+
+    # --- what is seen ---------------------------------------------------------------------------------------------
+
+    def refused(self, move: Move, sender: str = STRANGER, value: int = 0) -> str | None:
+        """The name of the refusal, after which all is as before; None if the move would be accepted."""
+        trial, name = self.copy(), ""
+        try:
+            trial.play(move, sender, value)
+        except Refusal as refusal:
+            name = type(refusal).__name__
+        assert not name or trial.kept() == self.kept()
+        return name or None
+
+    def kept(self) -> list[object]:
+        """All that a chain keeps."""
+        panel, registry = self.panel, self.registry
+        return [
+            self.paid,
+            self.state,
+            panel.credits,
+            panel.trials,
+            registry.verifiers,
+            registry.held,
+            self.settled,
+        ]
+
+    def copy(self) -> Scene:
+        """Another scene that goes on from here."""
+        other = object.__new__(Scene)
+        vars(other).update(vars(self))
+        other.settled, other.paid = list(self.settled), dict(self.paid)
+        other.registry = object.__new__(Registry)
+        vars(other.registry).update(vars(self.registry))
+        other.registry.verifiers, other.registry.held = (
+            dict(self.registry.verifiers),
+            dict(self.registry.held),
+        )
+        other.panel = Panel(PANEL, other.registry, other._settle)
+        other.panel.credits, other.panel.trials = dict(self.panel.credits), dict(self.panel.trials)
+        other.panel.hearings = {k: Hearing(h.terms, h.state) for k, h in self.panel.hearings.items()}
+        return other
+
+    def credits(self, *accounts: str) -> list[int]:
+        return [self.panel.credits.get(account, 0) for account in accounts]
+
+    def bonds(self, *verifiers: int) -> list[int]:
+        """What is left of their bonds."""
+        found = [self.registry.verifiers.get(VERIFIERS[k]) for k in verifiers]
+        return [verifier.bond if verifier else 0 for verifier in found]
+
+    def holds(self) -> list[int]:
+        """How often each verifier's bond is held."""
+        return [self.registry.held.get((verifier, PANEL), 0) for verifier in self.terms.verifiers]
+
+    def conserved(self) -> bool:
+        """Ether in = credits + bonds of appeals + bonds of verifiers."""
+        bonds = sum(verifier.bond for verifier in self.registry.verifiers.values())
+        held = sum(self.panel.credits.values()) + self.panel.at_risk() + bonds
+        return held == sum(self.paid.values()) + BOND * len(self.terms.verifiers)

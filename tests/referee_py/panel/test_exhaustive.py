@@ -1,0 +1,189 @@
+"""Every sequence of moves of small hearings: who is right and plays loses nothing, ether is conserved, and all end.
+
+Who is honest plays what the solver says, in time. Everybody else does anything that the rules take, in any order with
+the honest ones' moves. A trial is abstracted to its results: any, but that who is right and plays does not lose
+(tests/referee_py/trial/test_exhaustive.py has shown that of real trials).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+import pytest
+
+from referee_py.commit import Record
+from referee_py.game.refusals import Refusal
+from referee_py.game.state import Reason
+from referee_py.panel.solver import plan
+from referee_py.panel.state import Adjudication, HearingPhase, Move, trial_players
+
+from .scene import (
+    APPEAL_PERIOD,
+    BOND,
+    CLOCK,
+    NEITHER,
+    RIGHT,
+    SPOKESMEN,
+    STAKE,
+    START,
+    STRANGER,
+    VERDICT_PERIOD,
+    VERIFIERS,
+    WRONG,
+    Scene,
+)
+
+ATTESTED, APPEALABLE, ON_CHAIN = Adjudication
+VOTERS = 2
+TRIAL_SECONDS = 2 * CLOCK
+MATCH_SECONDS = VERDICT_PERIOD + APPEAL_PERIOD + TRIAL_SECONDS
+DEFENCE_SECONDS = VOTERS * (APPEAL_PERIOD + TRIAL_SECONDS) + APPEAL_PERIOD
+
+
+@dataclass
+class World:
+    """Explored from every state that can be reached. `truth` is what a right record is: side 0's, or neither side's."""
+
+    truth: Record
+    honest: frozenset[str]
+    seen: set[object] = field(default_factory=set)
+    ends: set[tuple[object, ...]] = field(default_factory=set)
+    deepest: int = 0
+
+    def explore(self, scene: Scene, depth: int = 0) -> None:
+        money = (frozenset(purse.items()) for purse in (scene.panel.credits, scene.paid))
+        bonds = (*scene.bonds(*range(VOTERS)), *scene.holds())
+        key = scene.now, scene.state, *money, bonds, tuple(scene.settled)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.deepest = max(self.deepest, depth)
+        self.check(scene)
+        if scene.state.phase is HearingPhase.DONE:
+            self.check_end(scene)
+            return
+        for after in self.next(scene):
+            self.explore(after, depth + 1)
+
+    # --- what can happen ------------------------------------------------------------------------------------------
+
+    def next(self, scene: Scene) -> Iterator[Scene]:
+        if scene.state.in_trial:
+            yield from self.results(scene)
+            return
+        over = scene.now >= scene.state.until
+        due = [(plan(scene.state, scene.terms, me, self.truth, scene.now), me) for me in self.honest]
+        for move, me in due:
+            if move:
+                yield self.played(scene, move, me)
+        for move, sender in self.anything(scene):
+            try:
+                yield self.played(scene, move, sender)
+            except Refusal:
+                continue
+        # An honest one's move that is due is sent in time; so the period is not over before it.
+        if not over and not any(move for move, _ in due):
+            yield scene.copy().over()
+
+    def played(self, scene: Scene, move: Move, sender: str) -> Scene:
+        return scene.copy().play(move, sender, STAKE if move == scene.appeal else 0)
+
+    def anything(self, scene: Scene) -> Iterator[tuple[Move, str]]:
+        """What those who are not honest may try, and honest votes."""
+        for verifier, record in product(range(VOTERS), (RIGHT, WRONG, NEITHER)):
+            voted = VERIFIERS[verifier] in scene.state.voters
+            if not voted and (VERIFIERS[verifier] not in self.honest or record == self.truth):
+                yield scene.vote(record, verifier), STRANGER
+        for spokesman in SPOKESMEN:
+            if spokesman not in self.honest:
+                yield scene.appeal, spokesman
+        for verifier, record in product(VERIFIERS[:VOTERS], (RIGHT, WRONG, NEITHER)):
+            if verifier not in self.honest:
+                yield scene.stand(record), verifier
+        yield scene.escalate, STRANGER
+        yield scene.proceed, STRANGER
+
+    def results(self, scene: Scene) -> Iterator[Scene]:
+        """Of the running trial, at once or after as long as it can last."""
+        number = scene.panel.trial_of(scene.terms.hearing_id)
+        assert number is not None
+        trial = scene.panel.trials[number]
+        players = trial_players(scene.state, scene.terms)
+        assert players == trial.state.players
+        safe = sum(
+            1 << side
+            for side in (0, 1)
+            if players[side] in self.honest and trial.dispute.records[side] == self.truth
+        )
+        for losers, late, seconds in product((1, 2, 3), (False, True), (0, TRIAL_SECONDS)):
+            if not losers & safe:
+                after = scene.copy()
+                after.now += seconds
+                yield after.ruled(losers, late=late)
+
+    # --- what must hold -------------------------------------------------------------------------------------------
+
+    def check(self, scene: Scene) -> None:
+        assert scene.conserved()
+        assert len(scene.settled) <= 1
+        if not scene.settled:
+            assert scene.now <= START + MATCH_SECONDS
+        assert scene.now <= START + MATCH_SECONDS + DEFENCE_SECONDS
+        for losers, reason, deciders in scene.settled:
+            assert (losers == 0) == (reason is Reason.UNRESOLVED)
+            assert reason is not Reason.UNRESOLVED or scene.adjudication is ATTESTED
+            assert set(deciders) <= set(VERIFIERS[:VOTERS])
+            if scene.adjudication is not ATTESTED and SPOKESMEN[0] in self.honest and self.truth == RIGHT:
+                assert not losers & 1
+        for number, verifier in enumerate(scene.terms.verifiers):
+            if verifier in self.honest or verifier not in scene.state.voters:
+                assert scene.bonds(number) == [BOND]
+
+    def check_end(self, scene: Scene) -> None:
+        state = scene.state
+        assert len(scene.settled) == 1, "a hearing ends its match"
+        assert not any(scene.holds())
+        assert (state.bond, scene.panel.at_risk()) == (0, 0)
+        if SPOKESMEN[0] in self.honest and self.truth == RIGHT:
+            assert scene.credits(SPOKESMEN[0])[0] >= scene.paid.get(SPOKESMEN[0], 0)
+        self.ends.add((*scene.settled[0], state.trials, tuple(scene.bonds(*range(VOTERS)))))
+
+
+CASES = [
+    (adjudication, threshold, truth, honest)
+    for adjudication, thresholds in ((ATTESTED, (1, 2)), (APPEALABLE, (1, 2)), (ON_CHAIN, (0,)))
+    for threshold in thresholds
+    for truth in ("side 0", "neither")
+    for honest in (
+        (),
+        ("spokesman",),
+        ("one",),
+        ("one", "two"),
+        ("spokesman", "one"),
+        ("spokesman", "one", "two"),
+    )
+    if adjudication is not ON_CHAIN or "one" not in honest
+]
+NAMES = {"spokesman": SPOKESMEN[0], "one": VERIFIERS[0], "two": VERIFIERS[1]}
+
+
+@pytest.mark.parametrize(
+    ("adjudication", "threshold", "truth", "honest"),
+    CASES,
+    ids=["-".join((a.name.lower(), str(t), w, *(h or ("nobody",)))) for a, t, w, h in CASES],
+)
+def test_every_hearing(
+    adjudication: Adjudication, threshold: int, truth: str, honest: tuple[str, ...]
+) -> None:
+    """Two verifiers; who is named is honest, everybody else is not."""
+    world = World(RIGHT if truth == "side 0" else NEITHER, frozenset(NAMES[name] for name in honest))
+    world.explore(Scene(adjudication, threshold, 0 if adjudication is ON_CHAIN else VOTERS))
+    assert world.deepest <= 9
+    # The play is worth something only if who does not play loses, and false verdicts cost their signers.
+    if not honest:
+        assert {end[0] for end in world.ends} >= {1, 2, 3}
+        lost = (0,) * threshold + (BOND,) * (VOTERS - threshold)
+        assert adjudication is not APPEALABLE or lost in {end[-1] for end in world.ends}
+    print(f"{len(world.seen)} states, {len(world.ends)} ends, {world.deepest} deep")
