@@ -1,4 +1,7 @@
-"""Synthetic programs: random graphs whose "operators" are hashes, so a run of many steps costs nothing."""
+"""Synthetic programs: random graphs whose "operators" are hashes, so a run of many steps costs nothing.
+
+Their structures are encodings of operators, though, as a trial takes them. Graphs that compute: `real.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from random import Random
 
+from repops.opset import OPS
+
 from referee_py.commit import NO_LOG, Record, Tag, Tree, digest
 from referee_py.game.judge import Operand
 from referee_py.game.judge import operand as operand_of
@@ -16,6 +21,11 @@ from referee_py.program import MODE_REPOPS_F32
 from referee_py.program.structure import Kind
 from referee_py.rounding.mode import Bounds, Form, Rounding, is_rounded
 
+WITHOUT_ATTRIBUTES = [op.id for op in OPS if not op.attrs]
+LIES = (
+    *("output", "input", "structure", "log", "arity"),
+    *("step padding", "run padding", "checkpoint", "bogus refine"),
+)
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 
 
@@ -36,6 +46,11 @@ class Graph:
     steps: int
     strides: tuple[int, ...]
     mode: int = MODE_REPOPS_F32
+
+    @property
+    def lies(self) -> Sequence[int]:
+        """How often each kind of lie is told about such a graph, in the order of LIES."""
+        return (3, 6, 1, 5, 1, 1, 1, 1, 2) if is_rounded(self.mode) else (3, 6, 1, 1, 1, 1, 1, 1, 2)
 
     @cached_property
     def trees(self) -> dict[Tag, Tree]:
@@ -66,6 +81,10 @@ class Graph:
         """What the node's operator gives for these inputs and that log."""
         count = self.structures[node][3] if sound(self.structures[node]) else 1
         return tuple(value("output", self.structures[node], tuple(inputs), log, j) for j in range(count))
+
+    def bent(self, output: bytes, seed: int) -> bytes:
+        """Something else in the place of an output."""
+        return value("bent", output, seed)
 
     def truth(self, node: int, inputs: tuple[bytes, ...], log: bytes) -> Record:
         """The right record of a node for these inputs and that log: what a verifier attests."""
@@ -152,8 +171,8 @@ def random_graph(
             _random_operand(rng, counts[:node], slots, constants) for _ in range(rng.randint(0, 4))
         )
         shape = bytes([1, 1]) + (4).to_bytes(8, "big")
-        head = rng.randrange(1 << 16).to_bytes(2, "big") + bytes([len(operands) // 6, counts[node]])
-        encoded = head + operands + shape * counts[node] + rng.randbytes(rng.randint(0, 9))
+        head = rng.choice(WITHOUT_ATTRIBUTES).to_bytes(2, "big") + bytes([len(operands) // 6, counts[node]])
+        encoded = head + operands + shape * counts[node]
         structures.append(encoded if sane or rng.random() < 0.5 else _insane(rng, node, encoded))
     table = [(node, rng.randrange(counts[node])) for node in (rng.randrange(nodes) for _ in range(slots))]
     return Graph(

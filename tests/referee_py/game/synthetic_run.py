@@ -13,23 +13,8 @@ from referee_py.commit import Record, Tag, Tree
 from referee_py.game.judge import Operand, step_hash
 from referee_py.game.state import leaf_count, leaf_end
 from referee_py.program.structure import Kind
-from referee_py.rounding.mode import is_rounded
 
-from .synthetic import Graph, value
-
-LIES = (
-    "output",
-    "input",
-    "structure",
-    "log",
-    "arity",
-    "step padding",
-    "run padding",
-    "checkpoint",
-    "bogus refine",
-)
-WEIGHTS = (3, 6, 1, 1, 1, 1, 1, 1, 2)
-ROUNDED_WEIGHTS = (3, 6, 1, 5, 1, 1, 1, 1, 2)
+from .synthetic import LIES, Graph, value
 
 
 @dataclass(frozen=True)
@@ -48,7 +33,7 @@ class Lie:
 
 def random_lie(rng: Random, graph: Graph) -> Lie:
     return Lie(
-        rng.choices(LIES, ROUNDED_WEIGHTS if is_rounded(graph.mode) else WEIGHTS)[0],
+        rng.choices(LIES, graph.lies)[0],
         rng.randint(1, graph.steps),
         rng.randrange(len(graph.structures)),
         rng.randrange(256),
@@ -107,9 +92,10 @@ class Run:
         structure, inputs, outputs, log = record.structure, record.inputs, record.outputs, record.log
         match lie.kind:
             case "output" if outputs:
-                outputs = _put(outputs, lie)
+                k = lie.k % len(outputs)
+                outputs = _put(outputs, k, self.graph.bent(outputs[k], lie.seed))
             case "input" if inputs:
-                inputs = _put(inputs, lie)
+                inputs = _put(inputs, lie.k % len(inputs), lie.junk())
                 outputs = self.graph.outputs(lie.node, inputs, log) if lie.seed % 2 else outputs
             case "structure":
                 structure = lie.junk()
@@ -196,9 +182,8 @@ def _output(record: Record, output: int) -> bytes:
     return record.outputs[output] if output < len(record.outputs) else bytes(32)
 
 
-def _put(hashes: tuple[bytes, ...], lie: Lie) -> tuple[bytes, ...]:
-    k = lie.k % len(hashes)
-    return (*hashes[:k], lie.junk(), *hashes[k + 1 :])
+def _put(hashes: tuple[bytes, ...], k: int, other: bytes) -> tuple[bytes, ...]:
+    return (*hashes[:k], other, *hashes[k + 1 :])
 
 
 def _pad(leaves: list[bytes], lie: Lie) -> list[bytes]:

@@ -10,8 +10,8 @@ import pytest
 from referee_py.game.state import Descend, Phase, Reason, Refine, Reveal
 
 from .play import Player, Table
-from .synthetic import Graph, random_graph
-from .synthetic_run import LIES, Lie, Run, random_lie
+from .synthetic import LIES, Graph, random_graph
+from .synthetic_run import Lie, Run, random_lie
 
 REASONS = {
     "output": {Reason.OPERATOR},
