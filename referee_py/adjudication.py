@@ -34,6 +34,20 @@ def adjudicate(
     Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record is not one of this
     structure, or if the structure cannot be executed on these tensors.
     """
+    outputs = execute_again(structure, record, inputs, backend, mode, log)
+    hashes = tuple(tensor_hash(array) for array in outputs)
+    return Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+
+
+def execute_again(
+    structure: Structure,
+    record: Record,
+    inputs: Sequence[Array],
+    backend: Operators,
+    mode: int = MODE_REPOPS_F32,
+    log: NodeLog | None = None,
+) -> list[Array]:
+    """The right outputs of such a node. Arguments and errors are those of :func:`adjudicate`."""
     if record.structure != structure.hash() or len(record.inputs) != len(structure.inputs):
         raise InvalidInput(
             f"a record of structure {record.structure.hex()} with {len(record.inputs)} inputs is not one of "
@@ -59,8 +73,7 @@ def adjudicate(
             f"{structure.name} gives {', '.join(map(str, types))}, its structure says "
             f"{', '.join(map(str, structure.outputs))}; the program is not sound"
         )
-    hashes = tuple(tensor_hash(array) for array in outputs)
-    return Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+    return outputs
 
 
 def _execute(

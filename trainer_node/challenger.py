@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job
 from .config import Mode, Settings
-from .decide import Do, challenger_acts, disagreements, too_late, too_risky
+from .decide import Do, challenger_acts, disagreements, too_late, too_poor, too_risky
 from .faults import HONEST, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -39,7 +39,8 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now))
 
     def acceptable(job: Job) -> bool:
-        return unless(job, too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake))
+        risk = too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake)
+        return unless(job, risk or too_poor(job, node.balance()))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""

@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     trusted_verifiers: tuple[str, ...] = ()
-    """Stake only where all others together cannot reach the threshold; if none is named, everybody is trusted."""
+    """Of attested jobs: stake only where all others cannot reach the threshold; if none is named, trust everybody."""
     max_stake_eth: float = Field(0, ge=0)
     """Stake no more than this on one job; 0 is no limit."""
     limits: Limits = Limits()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import Claim
+from referee_py.panel.state import Adjudication
 
 from .chain import Group, Job, JobPhase, MatchInfo
 from .config import Mode
@@ -64,21 +65,38 @@ def too_late(job: Job, ready_in_s: float, now: int) -> str | None:
 
 
 def too_slow(job: Job, effort: Effort) -> str | None:
-    """Why a trainer should not stake on a job: it could not answer in a dispute before its clock runs out."""
+    """Why a trainer should not stake on a job: it could not answer in a dispute before its clock runs out.
+
+    NOTE: an appeal and a trial need the disputed step again, which is a part of what a dispute needs.
+    """
     dispute_s = MARGIN * effort.dispute_s(job.program)
-    if dispute_s <= job.clock:
+    limits = {"clock": job.rules.clock}
+    if job.rules.adjudication is Adjudication.APPEALABLE:
+        limits["appeal period"] = job.rules.appeal_period
+    name = min(limits, key=lambda name: limits[name])
+    if dispute_s <= limits[name]:
         return None
-    return f"a dispute may take {dispute_s:.0f} s of our computing, its clock has {job.clock} s"
+    return f"a dispute may take {dispute_s:.0f} s of our computing, its {name} has {limits[name]} s"
+
+
+def too_poor(job: Job, balance: int) -> str | None:
+    """Why not to stake on a job: a false verdict would stand, because an appeal costs as much as the stake."""
+    needed = 2 * job.stake
+    if job.rules.adjudication is not Adjudication.APPEALABLE or balance >= needed:
+        return None
+    return f"its stake and the bond of an appeal are {needed} wei, the account has {balance}"
 
 
 def too_risky(job: Job, trusted: Sequence[str], max_stake: int) -> str | None:
-    """Why not to stake on a job: whoever names the verifiers of a disputed operator decides whose stake is lost."""
+    """Why not to stake on a job. Where verifiers decide for good, whoever names them decides whose stake is lost."""
     if max_stake and job.stake > max_stake:
         return f"its stake is {job.stake} wei, max_stake_eth allows {max_stake}"
+    if job.rules.adjudication is not Adjudication.ATTESTED:
+        return None
     known = {address.lower() for address in trusted}
     strangers = [address for address in job.verifiers if address.lower() not in known]
-    if trusted and len(strangers) >= job.threshold:
-        return f"{len(strangers)} verifiers are not in trusted_verifiers, and {job.threshold} decide"
+    if trusted and len(strangers) >= job.rules.threshold:
+        return f"{len(strangers)} verifiers are not in trusted_verifiers, and {job.rules.threshold} decide"
     return None
 
 

@@ -1,10 +1,13 @@
 """Put the contracts on a chain and write down where they are.
 
-VerifierRegistry(minBond, leaveDelay)     Referee()     Jobs(registry, minStake, minPeriod)
+VerifierRegistry(minBond, leaveDelay)     the rules, a contract for each family of operators
+Opset1(exact rules, rounded rules)        Court(opset)     Panel(court, registry)     Referee(panel)
+Jobs(registry, minStake, minPeriod)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,16 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
-from .chain.contracts import NAMES, Contracts, Deployment, code_hash, load_artifact
+from .chain.contracts import (
+    EXACT_RULES,
+    NAMES,
+    ROUNDED_RULES,
+    RULES,
+    Contracts,
+    Deployment,
+    code_hash,
+    load_artifact,
+)
 from .chain.outbox import Call
 from .chain.rpc import guarded
 from .chain.transactions import TransactionManager
@@ -51,7 +63,7 @@ def deploy(
     """Deploy all contracts and write ``path``. Returns the deployment.
 
     Raises DeployError if ``path`` names contracts that live on this chain (unless ``force``), or if the code is not
-    there afterwards; and every error of :meth:`TransactionManager.send`.
+    there afterwards; and every error of :meth:`TransactionManager.submit` and `wait`.
     """
     parameters = parameters or Parameters()
     if not force:
@@ -59,17 +71,18 @@ def deploy(
     with guarded("eth_blockNumber"):
         block = web3.eth.block_number
     addresses: dict[str, str] = {}
-    for name in NAMES:
-        arguments = {
-            "VerifierRegistry": (parameters.min_bond, parameters.leave_delay),
-            "Referee": (),
-            "Jobs": (addresses.get("VerifierRegistry"), parameters.min_stake, parameters.min_period),
-        }[name]
-        receipt = transactions.send(Call(f"deploy {name}", None, creation_code(name, *arguments)))
-        if receipt.contract is None:
-            raise DeployError(f"the receipt of {name} names no contract; is this an Ethereum chain?")
-        addresses[name] = Web3.to_checksum_address(receipt.contract)
-        _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
+    # NOTE: those of the first wave need no other's address, so they go into one block, or as few as they fit into.
+    for wave in (("VerifierRegistry", *RULES), *((name,) for name in NAMES[1 + len(RULES) :])):
+        sent = {}
+        for name in wave:
+            code = creation_code(name, *constructor_arguments(name, parameters, addresses))
+            sent[name] = transactions.submit(Call(f"deploy {name}", None, code))
+        for name, transaction_id in sent.items():
+            receipt = transactions.wait(transaction_id)
+            if receipt.contract is None:
+                raise DeployError(f"the receipt of {name} names no contract; is this an Ethereum chain?")
+            addresses[name] = Web3.to_checksum_address(receipt.contract)
+            _log.info("deploy.contract", name=name, address=addresses[name], gas_used=receipt.gas_used)
     hashes = {name: _verified(web3, name, address) for name, address in addresses.items()}
     deployment = Deployment(chain_id, block, addresses, hashes)
     deployment.save(path)
@@ -89,6 +102,26 @@ def refuse_live(web3: Web3, path: Path) -> None:
     except WrongChain:
         return  # a chain that is gone, as every restart of a development chain leaves one
     raise DeployError(f"{path} names a deployment that is live; use it, or --force to replace the file")
+
+
+def constructor_arguments(
+    name: str, parameters: Parameters, addresses: Mapping[str, str]
+) -> tuple[object, ...]:
+    """What a contract is told when it is made; ``addresses`` has those that were made before it."""
+    match name:
+        case "VerifierRegistry":
+            return parameters.min_bond, parameters.leave_delay
+        case "Opset1":
+            return tuple([addresses[rule] for rule in rules] for rules in (EXACT_RULES, ROUNDED_RULES))
+        case "Court":
+            return (addresses["Opset1"],)
+        case "Panel":
+            return addresses["Court"], addresses["VerifierRegistry"]
+        case "Referee":
+            return (addresses["Panel"],)
+        case "Jobs":
+            return addresses["VerifierRegistry"], parameters.min_stake, parameters.min_period
+    return ()
 
 
 def creation_code(name: str, *arguments: object) -> bytes:

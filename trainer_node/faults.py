@@ -18,9 +18,11 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import (
     Backend,
     Capture,
+    Chain,
     Executor,
     Interpreter,
     NodeHook,
+    NodeValues,
     Site,
     State,
     StepTrace,
@@ -83,6 +85,8 @@ class Lie:
     fault: Fault = Fault.NONE
     step: int = 1
     node: int | None = None
+    appeals: bool = False
+    """Whether the liar appeals from verdicts against it, which costs it a bond."""
 
 
 HONEST = Lie()
@@ -109,6 +113,15 @@ def executor_of(fault: Fault, target: Target) -> Executor | None:
     if fault is Fault.FORGED_LOG:
         return _Forger(target)
     return _Liar(fault, target)
+
+
+def values_of(fault: Fault, target: Target, state: State, node: int) -> NodeValues:
+    """The tensors of a node in the step after ``state`` as the liar says they are; for an honest one as they are."""
+    capture = Capture(node)
+    lies = fault in _HOOKS
+    hook: NodeHook = Chain(hook_of(fault, target), capture) if lies else capture
+    Interpreter(target.program, target.constants, target.backend, hook).step(state, False)
+    return capture.found[node]
 
 
 class _Liar:

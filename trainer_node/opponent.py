@@ -7,17 +7,21 @@ time.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from referee_py.commit import Record, Tag, Tree
+from referee_py.commit.tensor import Array
 from referee_py.errors import AssayError
 
 from .fetch import Fetcher
+from .store import Store
 
 PATIENCE_S = 5.0
+OPPONENT_TIMEOUT_S = 3.0
 MAX_URIS = 4
 """Of a group's servers; its spokesman's comes first."""
 BAN_S = 5.0
@@ -43,6 +47,11 @@ class Opponents:
         self._clock = clock
         self._banned: dict[Servers, tuple[int, float]] = {}  # how often in a row, and until when
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="opponent")
+
+    @classmethod
+    def of(cls, store: Store, stop: threading.Event) -> Opponents:
+        """What a node asks with. NOTE: whoever does not serve must not cost us our clock: he has to reveal on-chain."""
+        return cls(Fetcher(store, timeout_s=OPPONENT_TIMEOUT_S, attempts=1, budget_s=PATIENCE_S, stop=stop))
 
     def ask(self, uris: Sequence[str]) -> Conversation:
         """A round's conversation with the servers of one opponent."""
@@ -80,6 +89,10 @@ class Conversation:
     def record(self, record_hash: bytes) -> Record | None:
         fetcher, servers = self._opponents._fetcher, self._servers
         return self._ask(lambda: fetcher.record(record_hash, servers))
+
+    def tensor(self, tensor: bytes, max_bytes: int) -> Array | None:
+        fetcher, servers = self._opponents._fetcher, self._servers
+        return self._ask(lambda: fetcher.tensor(tensor, servers, max_bytes=max_bytes))
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         opponents, servers = self._opponents, self._servers

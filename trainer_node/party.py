@@ -2,35 +2,38 @@
 
 Every tick reads one pinned block, so a decision never mixes two states; whatever was true before a crash or a
 reorganisation is simply read again. Disputes come first, and an error in one of them keeps nobody from the next.
+A hearing may last longer than its match and its job: until it is over, the job is not.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import structlog
 
+from referee_py.commit import Record
 from referee_py.execute import Claim
-from referee_py.game.book import commitment
+from referee_py.game.jobs import commitment
 from referee_py.rounding.thresholds import fixed
+from referee_py.trial.solver import Operator
 
 from .acts import act
-from .chain import Call, Job, Snapshot
+from .chain import Call, HearingInfo, Job, Snapshot
+from .counsel import Counsel
 from .decide import Do, seats
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
-from .fetch import Fetcher
-from .opponent import PATIENCE_S, Opponents
+from .opponent import Opponents
 from .player import Player
+from .replay import Replay
 from .rounded.calibration import Calibration
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
-
-OPPONENT_TIMEOUT_S = 3.0
 
 _log = structlog.get_logger(__name__)
 
@@ -72,17 +75,12 @@ class Party:
         self._decide = decide
         self._rounds = Rounds(Docket(node.database), node.problems)
         self._player: Player | None = None
+        self._counsel: Counsel | None = None
         self._over: set[int] = set()
         if node.transactions is not None and not silent:
-            # NOTE: an opponent who does not serve must not cost us our clock: he has to reveal on-chain then.
-            fetcher = Fetcher(
-                node.store,
-                timeout_s=OPPONENT_TIMEOUT_S,
-                attempts=1,
-                budget_s=PATIENCE_S,
-                stop=node.stop,
-            )
-            self._player = Player(node.client.contracts, node.transactions, Opponents(fetcher))
+            opponents = Opponents.of(node.store, node.stop)
+            self._player = Player(node.client.contracts, node.transactions, opponents)
+            self._counsel = Counsel(node.client.contracts, node.transactions, opponents)
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -91,48 +89,76 @@ class Party:
         if self._transactions is not None and self._transactions.open():
             self._transactions.recover()  # what was not mined in the time an earlier round had for it
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
-        if self._transactions is not None and snapshot.credit(self._transactions.address):
-            self._send(Call.of(self._client.contracts.jobs, "withdraw"))
+        if self._transactions is not None:
+            for purse, _ in snapshot.credits(self._transactions.address):
+                self._send(Call.of(purse, "withdraw"))
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due in a job. Whether it concerns us."""
+        me = self._transactions.address if self._transactions else None
+        ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
+        hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
             if job.id not in self._over:
-                self._over.add(job.id)
                 _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
-            self._workshop.forget(job.id)
-            return False
-        self._over.discard(job.id)  # a reorganisation has brought it back
+            if not hearings:
+                self._over.add(job.id)
+                self._workshop.forget(job.id)
+                return False
+        else:
+            self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
         try:
             if own is not None:
-                self._play(snapshot, job, own)
+                self._dispute(snapshot, job, own, hearings)
         finally:
             for act in acts:
                 self._act(job, act, own)
-        me = self._transactions.address if self._transactions else None
-        ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
         return ours or (own is not None and job.open_matches > 0)
 
-    def _play(self, snapshot: Snapshot, job: Job, own: Claim) -> None:
-        """Make the moves that are due in its matches. Raises the last error, after all of them had their turn."""
-        if self._player is None or not job.open_matches:
+    def _hearings(self, snapshot: Snapshot, job: Job) -> list[HearingInfo]:
+        """The job's hearings that are not over: those that the job waits for, and those that we are a spokesman in."""
+        if self._counsel is None or len(job.groups) < 2 or job.id in self._over:
+            return []
+        found, waited = snapshot.hearings(job), job.match_ids()
+        return [h for h in found if h.player(self._me) or h.match_id in waited]
+
+    def _dispute(self, snapshot: Snapshot, job: Job, own: Claim, hearings: list[HearingInfo]) -> None:
+        """Make the moves that are due in matches and hearings. Raises the last error, after all had their turn."""
+        if self._player is None or self._counsel is None:
             return
-        me = self._transactions.address if self._transactions else None
+        player, counsel, replay = self._player, self._counsel, self._workshop.replay(job.id)
+        matches = [snapshot.match(job, match_id) for match_id in job.match_ids()] if job.open_matches else []
+        turns: list[tuple[str, int, Callable[[], object]]] = [
+            ("match", seat.match.id, partial(player.play, snapshot, seat, replay, job.uris(seat.opponent)))
+            for seat in seats(job, matches, self._me, own)
+        ]
+        turns += [
+            (
+                "hearing",
+                hearing.id,
+                partial(counsel.attend, snapshot, hearing, _Brief(hearing, job, replay, self._me)),
+            )
+            for hearing in hearings
+        ]
         failed: Exception | None = None
-        matches = [snapshot.match(job, match_id) for match_id in job.match_ids()]
-        for seat in seats(job, matches, me, own):
+        for what, number, turn in turns:
             try:
-                self._player.play(snapshot, seat, self._workshop.replay(job.id), job.uris(seat.opponent))
+                turn()
             except Reverted as error:
-                _log.info("match.refused", match=seat.match.id, reason=str(error))
+                _log.info(f"{what}.refused", reason=str(error), **{what: number})
             except Exception as error:
                 _log.warning(
-                    "match.failed", match=seat.match.id, error=type(error).__name__, reason=str(error)
+                    f"{what}.failed", error=type(error).__name__, reason=str(error), **{what: number}
                 )
                 failed = error
         if failed is not None:
             raise failed
+
+    @property
+    def _me(self) -> str:
+        assert self._transactions is not None
+        return self._transactions.address
 
     def _act(self, job: Job, act: Do, own: Claim | None) -> None:
         jobs, key = self._client.contracts.jobs, self._transactions
@@ -156,3 +182,25 @@ class Party:
     def _send(self, call: Call) -> None:
         assert self._transactions is not None
         act(self._transactions, call)
+
+
+class _Brief:
+    """What a spokesman knows of a disputed operator: its own run."""
+
+    def __init__(self, hearing: HearingInfo, job: Job, replay: Replay, me: str) -> None:
+        self._hearing = hearing
+        self._job = job
+        self._replay = replay
+        self._me = me
+        self._at = hearing.terms.submission.step, hearing.terms.submission.node
+
+    def right(self) -> Record:
+        return self._replay.right(*self._at)
+
+    def operator(self) -> Operator:
+        return self._replay.operator(*self._at)
+
+    def servers(self) -> list[str]:
+        """NOTE: beside a signer in a trial of its own, whoever made the record that the signer stands by."""
+        others = set(self._hearing.terms.submission.players) - {self._me}
+        return [claim.uri for claim in self._job.claims if claim.owner in others and claim.uri]

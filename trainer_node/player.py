@@ -57,7 +57,7 @@ class Player:
             receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         else:
             _check_published(seat, log)
-        if state.phase is Phase.VERDICT:
+        if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)
         return receipt
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from referee_py.errors import InvalidInput
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
 
 from .bundle import Bundle
@@ -30,14 +31,22 @@ class Offer:
     reveal_period: int = 600
     challenge_period: int = 3600
     clock: int = 1800
+    adjudication: Adjudication = Adjudication.APPEALABLE
     verdict_period: int = 1800
+    appeal_period: int = 1800
     verifiers: tuple[str, ...] = ()
+    """None, if and only if the Court alone judges."""
     threshold: int = 0
     """How many verifiers decide; 0 is a majority."""
 
     @property
-    def votes_needed(self) -> int:
-        return self.threshold or len(self.verifiers) // 2 + 1
+    def rules(self) -> Rules:
+        votes = (
+            0
+            if self.adjudication is Adjudication.ON_CHAIN
+            else self.threshold or len(self.verifiers) // 2 + 1
+        )
+        return Rules(self.adjudication, votes, self.verdict_period, self.appeal_period, self.clock)
 
 
 def put_bundle(bundle: Bundle, store: Store) -> bytes:
@@ -105,9 +114,7 @@ def contract_terms(
         offer.train_period,
         offer.reveal_period,
         offer.challenge_period,
-        offer.clock,
-        offer.verdict_period,
-        offer.votes_needed,
+        astuple(offer.rules),
         list(offer.verifiers),
     )
 

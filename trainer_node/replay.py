@@ -3,7 +3,9 @@
     train      the whole run, a checkpoint on disk at every step of the first stride; resumes where it was stopped
     run_tree   an interval again, committed at a finer stride
     step_tree  one step again, every node committed
-    publish    the tensors that the disputed operator takes, for whoever judges it
+    publish    the tensors that the disputed operator takes and gives, for whoever judges it
+    operator   the same, to play a trial about it
+    right      what it really gives, to appeal or not
 
 In mode rounded-f64 the run goes by a book of rounding logs: its own, which it writes, or the trainer's, which it
 follows. Everything that is committed goes to the store, where the artifact server offers it.
@@ -16,11 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import repops
+
+from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
+from referee_py.commit.tensor import canonical
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
+from referee_py.trial.solver import Operator
 
-from .faults import HONEST, Lie, Target, executor_of
+from .faults import HONEST, Lie, Target, executor_of, values_of
 from .logbook import RunBook
 from .package import Package
 from .store import Store
@@ -67,6 +74,7 @@ class Replay:
     ) -> None:
         terms, program = package.terms, package.program
         target = Target(program, package.constants, package.initial, backend, lie.step, lie.node)
+        self._lie, self._target = lie, target
         self.program = program
         self.terms = terms
         self._run = Run(
@@ -152,16 +160,36 @@ class Replay:
         return self._book.tree if self._book else None
 
     def publish(self, step: int, node: int) -> None:
-        """Offer what a verifier needs, once: the record of that node and the tensors it takes.
+        """Offer what a verifier and an opponent in a trial need, once: the record of that node and its tensors.
 
         NOTE: the logs of all steps are offered since the run was done.
         """
         if (step, node) in self._published:
             return
         self._store.put_record(self.record(step, node))
-        for array in self._run.node_values(self._state(step - 1), node)[node].inputs:
+        operator = self.operator(step, node)
+        for array in (*operator.inputs, *operator.outputs):
             self._store.put_tensor(array)
         self._published.add((step, node))
+
+    def operator(self, step: int, node: int) -> Operator:
+        """What that node has taken and given in that step, as this run says."""
+        found = values_of(self._lie.fault, self._target, self._state(step - 1), node)
+        return Operator([*map(canonical, found.inputs)], [*map(canonical, found.outputs)])
+
+    def right(self, step: int, node: int) -> Record:
+        """The right record of that node: the operator is executed once more, on the processor, from the own inputs.
+
+        NOTE: an appeal costs a bond, so nobody should go by what a faulty device has computed; a liar may.
+        """
+        own = self.record(step, node)
+        if self._lie.appeals:
+            return own
+        structure, log = self.program.nodes[node], self._book.get(step) if self._book else None
+        inputs, mode = self.operator(step, node).inputs, self.terms.mode
+        return adjudicate(
+            structure, own, inputs, repops.backend("cpu"), mode, log.nodes.get(node) if log else None
+        )
 
     def structure(self, node: int) -> bytes:
         return self.program.nodes[node].encode()

@@ -91,6 +91,10 @@ class Node:
         """Our account, if we have a key."""
         return self.transactions.address if self.transactions else None
 
+    def balance(self) -> int:
+        """Wei of our account; 0 without a key."""
+        return self.transactions.balance() if self.transactions else 0
+
 
 @contextlib.contextmanager
 def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[Node]:

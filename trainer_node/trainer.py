@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job, JobPhase
 from .config import Settings
-from .decide import Do, too_late, too_risky, too_slow, trainer_acts
+from .decide import Do, too_late, too_poor, too_risky, too_slow, trainer_acts
 from .faults import HONEST, Fault, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -39,6 +39,8 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
             if effort is None or ready_in_s is None:
                 return False
             reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
+        if reason is None:
+            reason = too_poor(job, node.balance())
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

@@ -1,27 +1,33 @@
-"""The verifier service: executes ONE disputed operator and signs what is right (docs/protocol.md, section 7)."""
+"""The verifier service: executes ONE disputed operator, signs what is right and stands by it (docs/adjudication.md)."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import repops
 import structlog
 
-from referee_py.adjudication import adjudicate
+from referee_py.adjudication import execute_again
 from referee_py.attestation import Verdict, sign
-from referee_py.commit import Record, Tag
+from referee_py.commit import NO_LOG, Record, Tag, tensor_hash
+from referee_py.commit.tensor import canonical
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.game.state import MatchState, Phase
+from referee_py.panel.state import Attest, HearingPhase, Submission
 from referee_py.program import Program
 from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
+from referee_py.trial.solver import Operator
 
 from .acts import act
 from .artifacts import Kind, Name
-from .chain import Call, Job, MatchInfo, Snapshot
+from .chain import Call, HearingInfo, Job, Snapshot
 from .config import Settings
+from .counsel import Counsel
 from .docket import Docket, Rounds
+from .errors import Reverted
 from .logbook import step_limit
+from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from .service import Node, Service, open_node
 
@@ -33,119 +39,152 @@ LANES = 8
 _log = structlog.get_logger(__name__)
 
 
-def run(settings: Settings) -> None:
-    """Run until told to stop."""
+def run(settings: Settings, *, lies: bool = False) -> None:
+    """Run until told to stop. ``lies`` makes it sign what is wrong, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
     with open_node(settings, "verifier") as node:
-        Service(node, Verifier(node).tick).run()
+        Service(node, Verifier(node, lies=lies).tick).run()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a verifier has found: the record that it signs, and the tensors by which it stands by that."""
+
+    record: Record
+    operator: Operator
 
 
 class Verifier:
-    """Attests in every match that calls for a verdict and names this verifier.
+    """Attests in every hearing that names this verifier, and stands by its verdict if that is overruled.
 
-    NOTE: it never guesses. Without the inputs that the records name it signs nothing, and looks again.
+    NOTE: it never guesses. Without the inputs that the records name it signs nothing, and looks again. ``lies`` makes
+    it sign another record than the right one, for demonstrations.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, lies: bool = False) -> None:
         self._node = node
+        self._lies = lies
         self._backend = repops.backend("cpu")
         self._rounds = Rounds(Docket(node.database), node.problems)
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
-        self._judging: dict[int, Future[Record]] = {}
+        self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
+        """By hearing: its job, and what is found about it."""
         self._refused: set[int] = set()
+        self._over: set[int] = set()
+        assert node.transactions is not None
+        self._transactions = node.transactions
+        opponents = Opponents.of(node.store, node.stop)
+        self._counsel = Counsel(node.client.contracts, node.transactions, opponents)
 
     def tick(self) -> None:
-        """Look once, sign what is due, and draw what was earned."""
+        """Look once, do what is due, and draw what was earned."""
         snapshot = self._node.client.snapshot()
         self._node.metrics.block.set(snapshot.block.number)
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
-        transactions = self._node.transactions
-        if transactions is not None and snapshot.credit(transactions.address):
-            act(transactions, Call.of(self._node.client.contracts.jobs, "withdraw"))
+        for purse, _ in snapshot.credits(self._me):
+            act(self._transactions, Call.of(purse, "withdraw"))
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
-        """Sign what is due in a job. Whether it has matches that may need us."""
+        """Do what is due in a job. Whether it has hearings that may need us."""
         # SAFETY: only our referee's matches are what they say; another one may name any match, or none at all.
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
-        if not ours or not job.open_matches or not self._named(job):
+        if not ours or len(job.groups) < 2 or not self._named(job) or job.id in self._over:
             return False
-        for match_id in job.match_ids():
-            match = snapshot.match(job, match_id)
-            if self._due(match, snapshot.now):
-                self._attest(snapshot, job, match)
-            else:
-                self._judging.pop(match_id, None)
-        return True
+        hearings = [h for h in snapshot.hearings(job) if h.voted(self._me) or h.match_id in job.match_ids()]
+        failed: Exception | None = None
+        for hearing in hearings:
+            try:
+                self._hear(snapshot, job, hearing)
+            except Reverted as error:
+                _log.info("hearing.refused", match=hearing.match_id, reason=str(error))
+            except Exception as error:
+                _log.warning(
+                    "hearing.failed", match=hearing.match_id, error=type(error).__name__, reason=str(error)
+                )
+                failed = error
+        needed = {hearing.id for hearing in hearings}
+        for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
+            del self._judging[number]
+        if failed is not None:
+            raise failed
+        if job.phase.ended and not hearings:
+            self._over.add(job.id)
+        return bool(hearings or job.open_matches)
+
+    def _hear(self, snapshot: Snapshot, job: Job, hearing: HearingInfo) -> None:
+        """Vote, if that is due; else see to it that the hearing goes on, and to our bond."""
+        if hearing.state.phase is HearingPhase.VOTING and snapshot.now < hearing.state.until:
+            if not hearing.voted(self._me) and hearing.id not in self._refused:
+                self._attest(job, hearing)
+            return
+        if hearing.state.phase not in (HearingPhase.DEFENCE, HearingPhase.STAND):
+            self._judging.pop(hearing.id, None)  # the tensors may be large, and are rarely needed again
+        self._counsel.attend(snapshot, hearing, _Brief(self, job, hearing))
 
     def _named(self, job: Job) -> bool:
-        return self._me in {verifier.lower() for verifier in job.verifiers}
+        return self._me in job.verifiers
 
     @property
     def _me(self) -> str:
-        assert self._node.address is not None
-        return self._node.address.lower()
+        return self._transactions.address
 
-    def _due(self, match: MatchInfo, now: int) -> bool:
-        voted = self._me in {voter.lower() for voter, _ in match.state.votes}
-        return (
-            match.state.phase is Phase.VERDICT
-            and now < match.deadline
-            and not voted
-            and match.id not in self._refused
-        )
-
-    def _attest(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> None:
-        record = self._judgement(snapshot, job, match)
-        if record is None:
+    def _attest(self, job: Job, hearing: HearingInfo) -> None:
+        judgement = self.judgement(job, hearing)
+        if judgement is None:
             return
-        transactions, client = self._node.transactions, self._node.client
-        assert transactions is not None
-        verdict = Verdict(match.id, match.state.end, match.state.index, record.hash())
-        signature = sign(
-            verdict, client.deployment.chain_id, client.deployment.referee, bytes(transactions.account.key)
-        )
-        _log.info("verdict.signed", match=match.id, record=record.hash().hex())
-        act(transactions, Call.of(client.contracts.referee, "attest", match.id, record.hash(), signature))
+        at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
+        verdict = Verdict(hearing.id, at.step, at.node, record)
+        key, deployment = bytes(self._transactions.account.key), client.deployment
+        signature = sign(verdict, deployment.chain_id, deployment.panel, key)
+        _log.info("verdict.signed", match=hearing.match_id, record=record.hex())
+        act(self._transactions, client.contracts.hearing_move(hearing.id, Attest(at, record, signature)))
 
-    def _judgement(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> Record | None:
-        """The right record, if it is found in time; None if it is not, or not to be had."""
+    def judgement(self, job: Job, hearing: HearingInfo) -> Judgement | None:
+        """What is right, if it is found in time; None if it is not, or not to be had."""
         patience = 0.0
-        if match.id not in self._judging:
+        if hearing.id not in self._judging:
             patience = PATIENCE_S
-            self._judging[match.id] = self._lanes.submit(self._judge, snapshot, job, match)
+            self._judging[hearing.id] = job.id, self._lanes.submit(self._judge, job, hearing)
         try:
-            return self._judging[match.id].result(timeout=patience)
+            return self._judging[hearing.id][1].result(timeout=patience)
         except TimeoutError:
-            _log.info("verdict.pending", match=match.id)
+            _log.info("verdict.pending", match=hearing.match_id)
             return None
         except Unavailable as error:
-            _log.warning("verdict.unavailable", match=match.id, reason=str(error))
+            _log.warning("verdict.unavailable", match=hearing.match_id, reason=str(error))
         except (InvalidInput, HashMismatch) as error:
-            _log.error("verdict.refused", match=match.id, reason=str(error))
-            self._refused.add(match.id)
+            _log.error("verdict.refused", match=hearing.match_id, reason=str(error))
+            self._refused.add(hearing.id)
         except Exception:
-            del self._judging[match.id]
+            del self._judging[hearing.id]
             raise
-        del self._judging[match.id]
+        del self._judging[hearing.id]
         return None
 
-    def _judge(self, snapshot: Snapshot, job: Job, match: MatchInfo) -> Record:
+    def _judge(self, job: Job, hearing: HearingInfo) -> Judgement:
         """The right record of the disputed node, from inputs that either side serves."""
+        at = hearing.terms.submission
         fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
-        uris = servers(job, match)
+        uris = servers(job, hearing)
         program = load_program(fetcher, job.program, job.program_file, uris)
-        structure = program.nodes[match.state.index]
-        limit = check_operator(program, job.program, match.state.index, memory) + MAX_HEADER_BYTES
-        records = snapshot.history(match.id).log.records
-        record = next((records[node] for node in match.state.node if node in records), None)
-        if record is None:
-            raise Unavailable(f"the records of match {match.id} are not in its events yet")
+        structure = program.nodes[at.node]
+        limit = check_operator(program, job.program, at.node, memory) + MAX_HEADER_BYTES
+        record = hearing.terms.dispute.records[0]
         fetcher.fetch_all([Name(Kind.TENSOR, tensor) for tensor in record.inputs], uris, max_bytes=limit)
         inputs = [fetcher.store.get_tensor(tensor) for tensor in record.inputs]
-        log = self._log(job, program, match.state, uris)
-        return adjudicate(structure, record, inputs, self._backend, job.program.mode, log)
+        log = self._log(job, program, at, uris)
+        outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
+        hashes = tuple(tensor_hash(array) for array in outputs)
+        right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+        if not self._lies:
+            return Judgement(right, Operator(inputs, [*map(canonical, outputs)]))
+        most = max(kind.nbytes for kind in structure.outputs) + MAX_HEADER_BYTES
+        wrong = next(record for record in hearing.terms.dispute.records if record != right)
+        return Judgement(
+            wrong, Operator(inputs, [fetcher.tensor(o, uris, max_bytes=most) for o in wrong.outputs])
+        )
 
-    def _log(self, job: Job, program: Program, state: MatchState, uris: list[str]) -> NodeLog | None:
+    def _log(self, job: Job, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
         """What the job's rounding logs commit to for the disputed node; None if that is nothing.
 
         NOTE: it is taken from what the trainer has revealed and not from the records: both may be wrong about it.
@@ -156,12 +195,33 @@ class Verifier:
         check_leaves(terms)
         roots = fetcher.tree(Tag.LOG_RUN_TREE, job.logs, terms.steps, uris).leaves
         limit = step_limit(program, self._node.settings.limits.memory_bytes)
-        step = fetcher.log(roots[state.end - 1], terms.node_count, uris, max_bytes=limit)
-        return step.nodes.get(state.index)
+        step = fetcher.log(roots[at.step - 1], terms.node_count, uris, max_bytes=limit)
+        return step.nodes.get(at.node)
 
 
-def servers(job: Job, match: MatchInfo) -> list[str]:
-    """Who may have what a match is about: the client and both spokesmen before all others, who may be many."""
-    groups = [job.uris(group) for group in job.pair(match.id) or ()]
-    first = [uris[0] for uris in groups if uris]
-    return list(dict.fromkeys([job.uri, *first, *(uri for uris in groups for uri in uris)]))
+@dataclass(frozen=True)
+class _Brief:
+    """What a signer knows of a disputed operator: what it has found itself."""
+
+    verifier: Verifier
+    job: Job
+    hearing: HearingInfo
+
+    def right(self) -> Record | None:
+        judgement = self.verifier.judgement(self.job, self.hearing)
+        return judgement.record if judgement else None
+
+    def operator(self) -> Operator | None:
+        judgement = self.verifier.judgement(self.job, self.hearing)
+        return judgement.operator if judgement else None
+
+    def servers(self) -> list[str]:
+        accuser = self.hearing.terms.submission.players[self.hearing.state.side]
+        return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]
+
+
+def servers(job: Job, hearing: HearingInfo) -> list[str]:
+    """Who may have what a hearing is about: the client and both spokesmen before all others, who may be many."""
+    spokesmen = hearing.terms.submission.players
+    claims = sorted(job.claims, key=lambda claim: claim.owner not in spokesmen)
+    return list(dict.fromkeys([job.uri, *(claim.uri for claim in claims if claim.uri)]))

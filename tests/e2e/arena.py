@@ -20,6 +20,7 @@ from eth_account import Account
 from web3 import Web3
 
 from referee_py.game.state import Reason
+from referee_py.panel.state import Adjudication
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import (
@@ -30,6 +31,7 @@ from trainer_node.chain import (
     Snapshot,
     TransactionManager,
     connect,
+    recorded,
     retrace,
 )
 from trainer_node.chain.contracts import error_decoder
@@ -51,6 +53,7 @@ from trainer_node.workshop import Workshop
 
 PERIOD_S = 600
 CLOCK_S = 120
+APPEAL_S = 120
 TIME_STEP_S = 30
 PASSWORD = "arena"
 DEADLINE_S = 100.0
@@ -98,18 +101,23 @@ class Arena:
         mode: Mode = Mode.CHALLENGE,
         fault_step: int = 13,
         serve: bool = True,
+        adjudication: Adjudication = Adjudication.APPEALABLE,
         verifiers: int = 2,
         threshold: int = 1,
+        false_verdicts: bool = False,
+        appeals: bool = False,
         evaluators: tuple[str, str] = ("torch", "halves"),
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve = serve
+        self._adjudication = adjudication
+        self._appeals = appeals
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
         self.members: list[Member] = []
         client = self._deploy()
         for number in range(verifiers):
-            self._add_verifier(f"verifier-{number}")
+            self._add_verifier(f"verifier-{number}", lies=false_verdicts)
         for number, fault in enumerate(trainers):
             self._add_player(f"trainer-{number}", fault, fault_step + number, None, evaluators[0])
         if challenger is not None:
@@ -136,13 +144,22 @@ class Arena:
             if self.web3.eth.block_number != before:
                 continue
             snapshot = self.client.snapshot()
-            if snapshot.job(self.job_id).phase.ended and not any(map(snapshot.credit, self._players())):
+            if self._over(snapshot):
                 return self._outcome(snapshot)
             if any(member.workshop is not None and member.workshop.busy for member in self.members):
                 time.sleep(0.02)
             else:
                 self.skip(TIME_STEP_S)
         raise AssertionError(f"the job did not end: {self.client.snapshot().job(self.job_id)}")
+
+    def _over(self, snapshot: Snapshot) -> bool:
+        """Whether the job and its hearings are over and all are paid."""
+        job = snapshot.job(self.job_id)
+        return (
+            job.phase.ended
+            and not snapshot.hearings(job)
+            and not any(map(snapshot.credit, self._addresses().values()))
+        )
 
     def skip(self, seconds: int) -> None:
         """Let time pass on the chain."""
@@ -153,15 +170,13 @@ class Arena:
         """The account of a member."""
         return next(member.node.address or "" for member in self.members if member.name == name)
 
-    def _players(self) -> list[str]:
-        return [m.node.address for m in self.members if isinstance(m.part, Party) and m.node.address]
-
     def _outcome(self, snapshot: Snapshot) -> Outcome:
         job = snapshot.job(self.job_id)
         matches = []
         for match_id in snapshot.matches_of(self.job_id):
             match = snapshot.match(job, match_id)
-            assert retrace(snapshot, job, match_id) == match.state, "contract and Python game disagree"
+            again = retrace(snapshot, job, match_id)
+            assert again == recorded(snapshot, job, match_id), "contracts and Python rules disagree"
             losers = {
                 player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1
             }
@@ -220,12 +235,12 @@ class Arena:
             )
         )
 
-    def _add_verifier(self, name: str) -> None:
-        node = self._node(name, "verifier")
+    def _add_verifier(self, name: str, *, lies: bool) -> None:
+        node, panel = self._node(name, "verifier"), self.client.deployment.panel
         assert node.transactions is not None
-        register = Call.of(self.client.contracts.registry, "register", node.public_uri, value=ETHER)
+        register = Call.of(self.client.contracts.registry, "register", panel, node.public_uri, value=ETHER)
         node.transactions.send(register)
-        self.members.append(Member(name, True, node, Verifier(node), None))
+        self.members.append(Member(name, not lies, node, Verifier(node, lies=lies), None))
 
     def _add_player(
         self, name: str, fault: Fault, fault_step: int, mode: Mode | None, evaluator: str
@@ -233,7 +248,7 @@ class Arena:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
         node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
         workshop = self._stack.enter_context(
-            self._crew(node, Lie(fault, fault_step), follows=mode is not None)
+            self._crew(node, Lie(fault, fault_step, appeals=self._appeals), follows=mode is not None)
         )
         silent = fault is Fault.WITHHOLD
         part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
@@ -254,7 +269,9 @@ class Arena:
             reveal_period=PERIOD_S,
             challenge_period=PERIOD_S,
             clock=CLOCK_S,
+            adjudication=self._adjudication,
             verdict_period=PERIOD_S,
+            appeal_period=APPEAL_S,
             verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
             threshold=threshold,
         )

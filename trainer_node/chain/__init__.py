@@ -2,8 +2,9 @@
 
 from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
+from .hearings import HearingInfo, TrialInfo
 from .outbox import Call, Receipt
-from .retrace import retrace
+from .retrace import recorded, retrace, transactions
 from .rpc import connect, guarded
 from .transactions import FeePolicy, TransactionManager
 from .views import Claim, Group, Job, JobPhase, MatchInfo, Trainer
@@ -16,6 +17,7 @@ __all__ = [
     "Deployment",
     "FeePolicy",
     "Group",
+    "HearingInfo",
     "Job",
     "JobPhase",
     "MatchInfo",
@@ -23,9 +25,12 @@ __all__ = [
     "Snapshot",
     "Trainer",
     "TransactionManager",
+    "TrialInfo",
     "connect",
     "deployment_path",
     "guarded",
     "load_artifact",
+    "recorded",
     "retrace",
+    "transactions",
 ]

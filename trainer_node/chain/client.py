@@ -4,6 +4,8 @@ snapshot = client.snapshot()            latest - confirmations, pinned by number
 job = snapshot.job(1)
 match = snapshot.match(job, match_id)
 history = snapshot.history(match)       what its moves have published, for the solver
+hearing = snapshot.hearing(job, match)  its operator before the panel, if it has come to that
+trial = snapshot.trial(hearing)         before the court
 snapshot.still_canonical()              False after a reorganisation: forget what was read
 """
 
@@ -18,10 +20,12 @@ from web3.contract import Contract
 from web3.exceptions import BlockNotFound
 
 from referee_py.errors import InvalidInput
+from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .contracts import Contracts, Deployment
 from .events import Event, read_events
+from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
 from .rpc import guarded
 from .views import Job, MatchInfo, job_view, match_view
@@ -111,9 +115,9 @@ class Snapshot:
         return self._client.web3
 
     @property
-    def referee(self) -> Contract:
-        """The deployment's referee."""
-        return self._contracts.referee
+    def contracts(self) -> Contracts:
+        """The deployment's contracts."""
+        return self._contracts
 
     def instant(self, number: int) -> int:
         """The time of a block, in unix seconds."""
@@ -142,9 +146,15 @@ class Snapshot:
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
 
+    def credits(self, address: str) -> list[tuple[Contract, int]]:
+        """The contracts that owe the address something, and how much, in wei."""
+        who = Web3.to_checksum_address(address)
+        owed = [(purse, int(self._view(purse, "credit", who))) for purse in self._contracts.purses]
+        return [(purse, wei) for purse, wei in owed if wei]
+
     def credit(self, address: str) -> int:
-        """Wei that the address can withdraw."""
-        return int(self._view(self._contracts.jobs, "credit", Web3.to_checksum_address(address)))
+        """Wei that the address can withdraw, of all contracts together."""
+        return sum(wei for _, wei in self.credits(address))
 
     # ------------------------------------------------------------------ matches
 
@@ -154,11 +164,8 @@ class Snapshot:
         jobs = self._client.deployment.jobs
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
-        # NOTE: votes are read from events, apart from the match: who misses its own votes once more and is refused.
-        votes = self._votes(match_id) if raw.phase >= 4 else ()
         with guarded(f"match {match_id}"):
-            referee, chain_id = self._client.deployment.referee, self._client.deployment.chain_id
-            return match_view(match_id, raw, job, votes, chain_id, referee)
+            return match_view(match_id, raw, job)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Every match that a job ever had, in order of opening."""
@@ -174,19 +181,62 @@ class Snapshot:
         return list(self._events(self._contracts.referee, [None, match_id], None))
 
     def history(self, match_id: int) -> History:
-        """What the moves of a match have published: children, records, votes."""
+        """What the moves of a match have published: children and records."""
         return build_history(self.events(match_id))
 
+    # ------------------------------------------------------------------ hearings and trials
+
+    def hearing(self, job: Job, match_id: int) -> HearingInfo | None:
+        """The hearing about a match's operator; None if there is none, and for what is no match of the job."""
+        deployment = self._client.deployment
+        number = hearing_id(deployment.referee, match_id)
+        raw = self._view(self._contracts.panel, "getHearing", number)
+        if raw.phase == HearingPhase.NONE:
+            return None
+        with guarded(f"hearing {number}"):
+            events = self.hearing_events(number)
+            found = hearing_view(number, raw, events, job, deployment.chain_id, deployment.panel)
+        # SAFETY: a job with a referee of its own may name any match as one of its own.
+        named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
+        return found if named == (job.id, deployment.jobs.lower()) else None
+
+    def hearings(self, job: Job) -> list[HearingInfo]:
+        """Those about matches of a job that are not over; a hearing may last longer than its match."""
+        found = (self.hearing(job, match_id) for match_id in self.matches_of(job.id))
+        return [hearing for hearing in found if hearing is not None and not hearing.over]
+
+    def hearing_events(self, number: int) -> list[Event]:
+        """What the panel has logged about a hearing, in order."""
+        return list(self._events(self._contracts.panel, [None, number], None))
+
+    def trial(self, hearing: HearingInfo, number: int | None = None) -> TrialInfo:
+        """A trial of a hearing, which has had one; the last, if no number is given."""
+        trial = hearing.trial(hearing.state.trials if number is None else number)
+        raw = self._view(self._contracts.court, "getTrial", trial)
+        with guarded(f"trial {trial}"):
+            return trial_view(trial, raw, self.trial_events(trial))
+
+    def trial_events(self, number: int) -> list[Event]:
+        """What the court has logged about a trial, in order."""
+        return list(self._events(self._contracts.court, [None, number], None))
+
+    # ------------------------------------------------------------------ verifiers
+
     def verifiers(self) -> list[tuple[str, int, str]]:
-        """``(address, bond in wei, URI)`` of the active verifiers."""
+        """``(address, bond in wei, URI)`` of the active verifiers whose bonds answer to our panel."""
         registry = self._contracts.registry
         found = []
         for position in range(min(int(self._view(registry, "verifierCount")), 10_000)):
             address = str(self._view(registry, "verifierAt", position))
-            if self._view(registry, "isActive", address):
+            if self._view(registry, "serves", address, self._client.deployment.panel):
                 verifier = self._view(registry, "getVerifier", address)
                 found.append((address, int(verifier.bond), str(verifier.uri)))
         return found
+
+    def bond(self, address: str) -> int:
+        """Wei that a verifier has at stake; zero for others."""
+        who = Web3.to_checksum_address(address)
+        return int(self._view(self._contracts.registry, "getVerifier", who).bond)
 
     # ------------------------------------------------------------------ inside
 
@@ -194,10 +244,6 @@ class Snapshot:
         with guarded(function, self._contracts.decode_error):
             bound = contract.functions[function](*args)
             return bound.call(block_identifier=self.block.number)
-
-    def _votes(self, match_id: int) -> tuple[tuple[str, bytes], ...]:
-        events = self._events(self._contracts.referee, [None, match_id], ("Attested",))
-        return tuple((event.args["verifier"], event.args["record"]) for event in events)
 
     def _events(
         self, contract: Contract, topics: list[int | None], names: tuple[str, ...] | None

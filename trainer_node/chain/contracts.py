@@ -3,6 +3,9 @@
 `referee_py/abi/<Name>.json` is built by scripts/build_contracts.py. `deployments/<chain id>.json` says where they live:
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
+
+    VerifierRegistry <── Panel <── Referee <── Jobs        who calls whom: each is told the address of those it calls
+    rules <── Opset1 <── Court <──┘
 """
 
 from __future__ import annotations
@@ -27,12 +30,27 @@ from web3.contract import Contract
 
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Move
+from referee_py.panel.state import Move as HearingMove
+from referee_py.trial import Dispute
+from referee_py.trial import Move as TrialMove
 
 from ..errors import ConfigError, WrongChain
 from .outbox import Call
 from .rpc import guarded
+from .wire import trial_call
 
-NAMES = ("VerifierRegistry", "Referee", "Jobs")
+EXACT_RULES = (
+    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
+    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
+)
+"""The rules of repops-f32, in the order of Opset1's families."""
+ROUNDED_RULES = (
+    *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),
+    *("RoundedContractions", "Pooling", "RoundedRows", "Layout", "Sources"),
+)
+"""Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
+RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
+NAMES = ("VerifierRegistry", *RULES, "Opset1", "Court", "Panel", "Referee", "Jobs")
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
@@ -124,8 +142,8 @@ class Deployment:
         return self.addresses["Referee"]
 
     @property
-    def registry(self) -> str:
-        return self.addresses["VerifierRegistry"]
+    def panel(self) -> str:
+        return self.addresses["Panel"]
 
     @classmethod
     def load(cls, path: Path) -> Deployment:
@@ -194,18 +212,35 @@ class Contracts:
         return self._at("Referee")
 
     @cached_property
+    def panel(self) -> Contract:
+        return self._at("Panel")
+
+    @cached_property
+    def court(self) -> Contract:
+        return self._at("Court")
+
+    @cached_property
     def registry(self) -> Contract:
         return self._at("VerifierRegistry")
+
+    @property
+    def purses(self) -> tuple[Contract, ...]:
+        """The contracts that owe people money."""
+        return self.jobs, self.panel
 
     def moves(self, match_id: int, moves: Sequence[Move]) -> Call:
         """One transaction that makes these moves in a match, in order: all of them or none."""
         calls = [Call.of(self.referee, move.function, *move.arguments(match_id)) for move in moves]
-        if not calls:
-            raise InvalidInput(f"match {match_id}: there is no move to make")
-        if len(calls) == 1:
-            return calls[0]
-        action = "+".join(dict.fromkeys(call.action for call in calls))
-        return Call.of(self.referee, "multicall", [call.data for call in calls], action=action)
+        return _batch(self.referee, calls)
+
+    def trial_moves(self, trial_id: int, dispute: Dispute, moves: Sequence[TrialMove]) -> Call:
+        """The same in a trial."""
+        calls = (trial_call(move, dispute) for move in moves)
+        return _batch(self.court, [Call.of(self.court, name, trial_id, *given) for name, given in calls])
+
+    def hearing_move(self, hearing_id: int, move: HearingMove, value: int = 0) -> Call:
+        """One transaction that makes a move in a hearing."""
+        return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
 
     def verify(self) -> None:
         """Raises WrongChain unless the code on the chain is what was deployed; else RpcUnavailable or RpcCorrupt."""
@@ -228,8 +263,21 @@ class Contracts:
         return contract
 
 
+def _batch(contract: Contract, calls: list[Call]) -> Call:
+    """One call that makes all of these, in order."""
+    if not calls:
+        raise InvalidInput("there is no move to make")
+    if len(calls) == 1:
+        return calls[0]
+    action = "+".join(dict.fromkeys(call.action for call in calls))
+    return Call.of(contract, "multicall", [call.data for call in calls], action=action)
+
+
 __all__ = [
+    "EXACT_RULES",
     "NAMES",
+    "ROUNDED_RULES",
+    "RULES",
     "ContractArtifact",
     "Contracts",
     "Deployment",

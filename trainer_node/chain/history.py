@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from referee_py.commit import Record
 from referee_py.game.state import Reason
 from referee_py.game.view import ChainLog
 
 from .events import Event
 from .rpc import guarded
+from .wire import record_of
 
 
 @dataclass
@@ -21,9 +20,6 @@ class History:
     log: ChainLog = field(default_factory=ChainLog)
     refined: list[tuple[int, int, bytes]] = field(default_factory=list)
     """(side, level, root) of every refinement."""
-    votes: list[tuple[str, bytes]] = field(default_factory=list)
-    called_until: int | None = None
-    """Votes count before this instant (unix seconds); None if verifiers were not called."""
     losers: int | None = None
     reason: Reason | None = None
     events: list[Event] = field(default_factory=list)
@@ -44,18 +40,8 @@ def build_history(events: Sequence[Event]) -> History:
                 case "Refined":
                     history.refined.append((args["side"], args["level"], args["root"]))
                 case "RecordOpened":
-                    _add_record(log, args["record"])
-                case "VerifiersCalled":
-                    _add_record(log, args["record0"])
-                    _add_record(log, args["record1"])
-                    history.called_until = args["until"]
-                case "Attested":
-                    history.votes.append((args["verifier"], args["record"]))
+                    record = record_of(args["record"])
+                    log.records[record.hash()] = record
                 case "Decided":
                     history.losers, history.reason = args["losers"], Reason(args["reason"])
     return history
-
-
-def _add_record(log: ChainLog, raw: Any) -> None:
-    record = Record(raw["structure"], tuple(raw["inputs"]), tuple(raw["outputs"]), raw["log"])
-    log.records[record.hash()] = record

@@ -1,25 +1,23 @@
-"""Plays a match once more, in the pure Python game, from the transactions that made it.
+"""Plays a match once more, in pure Python rules, from the transactions that made it: with its hearing and its trials.
 
-What the contract decided and what the rules decide must be the same; anybody with an RPC endpoint can check it.
+What the contracts decided and what the rules decide must be the same; anybody with an RPC endpoint can check it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hexbytes import HexBytes
 from web3.contract import Contract
 
-from referee_py.commit import Record
-from referee_py.game.rules import apply, opened
+from referee_py import trial as court
+from referee_py.game import rules as game
 from referee_py.game.state import (
-    Attest,
-    CallVerifiers,
     Descend,
     Evidence,
     Exhibit,
-    Expire,
     JudgeInput,
     JudgeLog,
     JudgeStructure,
@@ -27,14 +25,33 @@ from referee_py.game.state import (
     MatchState,
     Move,
     OpenRecord,
+    Phase,
     Refine,
     Reveal,
+    Submit,
     Timeout,
 )
+from referee_py.panel import rules as panel
+from referee_py.panel.state import (
+    Appeal,
+    Attest,
+    Escalate,
+    HearingState,
+    HearingTerms,
+    Proceed,
+    Stand,
+    Submission,
+    dispute_hash,
+    hearing_id,
+    trial_id,
+)
+from referee_py.panel.state import Move as HearingMove
+from referee_py.trial import Dispute, Stage, TrialState
 
 from .client import Snapshot
 from .rpc import guarded
 from .views import Job, MatchInfo
+from .wire import dispute_of, hashes, record_of, submission_of, trial_move, values
 
 MAX_NESTING = 4
 """Of multicalls in multicalls."""
@@ -49,53 +66,174 @@ _MOVES: dict[str, type[Move]] = {
         JudgeStructure,
         JudgeInput,
         JudgeLog,
-        CallVerifiers,
-        Attest,
+        Submit,
         Timeout,
-        Expire,
     )
 }
 
 
-def retrace(snapshot: Snapshot, job: Job, match_id: int) -> MatchState:
-    """The state that the Python rules reach with the match's own moves, senders and instants.
+@dataclass(frozen=True)
+class Course:
+    """A match, its hearing if there is one, and the hearing's trials in order."""
 
-    Raises IllegalMove if they refuse a move that the contract has accepted, RpcUnavailable or RpcCorrupt.
+    match: MatchState
+    hearing: HearingState | None
+    trials: tuple[TrialState, ...]
+
+
+def recorded(snapshot: Snapshot, job: Job, match_id: int) -> Course:
+    """What the contracts say. Raises RpcUnavailable or RpcCorrupt."""
+    match, hearing = snapshot.match(job, match_id), snapshot.hearing(job, match_id)
+    if hearing is None:
+        return Course(match.state, None, ())
+    numbers = range(1, hearing.state.trials + 1)
+    trials = (snapshot.trial(hearing, number).state for number in numbers)
+    return Course(match.state, hearing.state, tuple(map(_lasting, trials)))
+
+
+def retrace(snapshot: Snapshot, job: Job, match_id: int) -> Course:
+    """What the Python rules reach with the match's own moves, senders and instants.
+
+    Raises IllegalMove if they refuse a move that a contract has accepted, RpcUnavailable or RpcCorrupt.
     NOTE: moves that another contract has sent are in no transaction's input, so such a match cannot be retraced.
     """
     match = snapshot.match(job, match_id)
-    events = snapshot.events(match_id)
-    roots = next(event.args["roots"] for event in events if event.name == "Opened")
-    began = next(event.block for event in events if event.name == "Opened")
-    state = opened(match.terms, (bytes(roots[0]), bytes(roots[1])), snapshot.instant(began))
-    seen = dict.fromkeys(event.tx_hash for event in events if event.name != "Opened")
-    for tx_hash in seen:
-        state = _replay(snapshot, match, state, tx_hash)
-    return state
+    opened = next(event for event in snapshot.events(match_id) if event.name == "Opened")
+    roots = hashes(opened.args["roots"])
+    state = game.opened(match.terms, (roots[0], roots[1]), snapshot.instant(opened.block))
+    again = _Again(snapshot, job, match, state)
+    for tx_hash in transactions(snapshot, job, match_id):
+        again.play(tx_hash)
+    return again.course
 
 
-def _replay(snapshot: Snapshot, match: MatchInfo, state: MatchState, tx_hash: bytes) -> MatchState:
-    """The state after one transaction. NOTE: one that opened the match may hold no move of it."""
-    referee = snapshot.referee
-    with guarded("eth_getTransactionByHash"):
-        transaction: Any = snapshot.web3.eth.get_transaction(HexBytes(tx_hash))
-        calls = []
-        if str(transaction["to"]).lower() == str(referee.address).lower():
-            calls = list(_calls(referee, bytes(transaction["input"]), 0))
-    for name, (match_id, *arguments) in calls:
-        if match_id == match.id and name in _MOVES:
-            move = _move(name, arguments)
-            now = snapshot.instant(transaction["blockNumber"])
-            state = apply(state, match.terms, move, str(transaction["from"]), now)
-    return state
+def transactions(snapshot: Snapshot, job: Job, match_id: int) -> list[bytes]:
+    """Those that have made a match, once it was opened, its hearing and its trials, in order."""
+    events = [event for event in snapshot.events(match_id) if event.name != "Opened"]
+    hearing = snapshot.hearing(job, match_id)
+    if hearing is not None:
+        events = events + snapshot.hearing_events(hearing.id)
+        for number in range(1, hearing.state.trials + 1):
+            events += snapshot.trial_events(hearing.trial(number))
+    ordered = sorted(events, key=lambda event: (event.block, event.index))
+    return list(dict.fromkeys(event.tx_hash for event in ordered))
 
 
-def _calls(referee: Contract, data: bytes, nesting: int) -> Iterator[tuple[str, list[Any]]]:
+def _lasting(trial: TrialState) -> TrialState:
+    """What a trial's state still says when it is done. NOTE: of the agreed state the contract keeps only a hash."""
+    trial = replace(trial, agreed=b"", states=(b"", b""), offer=b"")
+    if trial.stage is not Stage.DONE:
+        return trial
+    trial = replace(trial, posted=0, height=0, index=0, nodes=(b"", b""), tick=0)
+    return trial if trial.steps else replace(trial, element=0, values=(0, 0), state_bytes=0)
+
+
+class _Again:
+    """The same once more."""
+
+    def __init__(self, snapshot: Snapshot, job: Job, match: MatchInfo, state: MatchState) -> None:
+        self._snapshot = snapshot
+        self._job = job
+        self._match = match
+        self._state = state
+        self._terms: HearingTerms | None = None
+        self._hearing: HearingState | None = None
+        self._trials: dict[int, tuple[Dispute, TrialState]] = {}
+
+    @property
+    def course(self) -> Course:
+        return Course(
+            self._state, self._hearing, tuple(_lasting(state) for _, state in self._trials.values())
+        )
+
+    def play(self, tx_hash: bytes) -> None:
+        """All that one transaction has done. NOTE: one that opened the match may hold no move of it."""
+        contracts = self._snapshot.contracts
+        with guarded("eth_getTransactionByHash"):
+            sent: Any = self._snapshot.web3.eth.get_transaction(HexBytes(tx_hash))
+            to, data = str(sent["to"]).lower(), bytes(sent["input"])
+            sender, value = str(sent["from"]), int(sent["value"])
+            called = next(
+                (
+                    contract
+                    for contract in (contracts.referee, contracts.panel, contracts.court)
+                    if str(contract.address).lower() == to
+                ),
+                None,
+            )
+            calls = list(_calls(called, data, 0)) if called is not None else []
+        now = self._snapshot.instant(sent["blockNumber"])
+        for name, (number, *arguments) in calls:
+            if called is contracts.referee and number == self._match.id and name in _MOVES:
+                self._in_match(_move(name, arguments), sender, now)
+            elif called is contracts.panel and self._terms is not None and number == self._terms.hearing_id:
+                self._in_hearing(_hearing_move(name, arguments), sender, value, now)
+            elif called is contracts.court and number in self._trials:
+                self._in_trial(number, name, arguments, sender, now)
+
+    def _in_match(self, move: Move, sender: str, now: int) -> None:
+        self._state = game.apply(self._state, self._match.terms, move, sender, now)
+        if self._state.phase is Phase.HEARING and isinstance(move, Submit):
+            self._terms = self._hearing_terms(move)
+            self._follow(panel.heard(self._terms, now), now)
+
+    def _in_hearing(self, move: HearingMove, sender: str, value: int, now: int) -> None:
+        assert self._hearing is not None
+        assert self._terms is not None
+        self._follow(panel.apply(self._hearing, self._terms, move, sender, value, now), now)
+
+    def _in_trial(self, number: int, name: str, arguments: list[Any], sender: str, now: int) -> None:
+        move, (dispute, state) = trial_move(name, arguments), self._trials[number]
+        if move is None:
+            return
+        state = court.apply(state, dispute, move, sender, now)
+        self._trials[number] = dispute, state
+        if state.stage is Stage.DONE:
+            assert self._hearing is not None
+            late = isinstance(move, court.Timeout)
+            self._follow(panel.ruled(self._hearing, state.losers, late, now), now)
+
+    def _follow(self, outcome: panel.Outcome, now: int) -> None:
+        """What a hearing does to trials and to the match."""
+        assert self._terms is not None
+        self._hearing, effects = outcome
+        clock = (self._terms.rules.clock, self._terms.rules.clock)
+        for effect in effects:
+            if isinstance(effect, panel.OpenTrial):
+                number = trial_id(self._terms.panel, self._terms.hearing_id, effect.number)
+                trial = court.open_trial(effect.dispute, effect.players, clock, now)
+                self._trials[number] = effect.dispute, trial
+            if isinstance(effect, panel.Settle):
+                self._state = game.ruled(self._state, effect.losers, effect.reason)
+
+    def _hearing_terms(self, move: Submit) -> HearingTerms:
+        """What the referee has told the panel."""
+        state, match, job, exhibit = self._state, self._match, self._job, move.exhibit
+        deployment = self._snapshot.contracts.deployment
+        records = exhibit.record0, exhibit.record1
+        dispute = Dispute(records, exhibit.structure, job.program.mode)
+        at = (match.id, deployment.jobs, job.id, state.end, state.index, match.terms.players, state.node)
+        return HearingTerms(
+            hearing_id=hearing_id(deployment.referee, match.id),
+            submission=Submission(*at, dispute_hash(dispute)),
+            dispute=dispute,
+            rules=job.rules,
+            stake=job.stake,
+            verifiers=job.verifiers,
+            chain_id=deployment.chain_id,
+            panel=deployment.panel,
+        )
+
+
+# ---------------------------------------------------------------------- calls
+
+
+def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str, list[Any]]]:
     """Functions and arguments in calldata, multicalls taken apart."""
-    function, arguments = referee.decode_function_input(HexBytes(data))
+    function, arguments = contract.decode_function_input(HexBytes(data))
     if function.fn_name == "multicall" and nesting < MAX_NESTING:
         for inner in arguments["data"]:
-            yield from _calls(referee, bytes(inner), nesting + 1)
+            yield from _calls(contract, bytes(inner), nesting + 1)
     else:
         yield function.fn_name, list(arguments.values())
 
@@ -104,40 +242,44 @@ def _move(name: str, arguments: list[Any]) -> Move:
     """The game's move of a call."""
     kind = _MOVES[name]
     if kind is OpenRecord:
-        return OpenRecord(arguments[0], _record(arguments[1]))
-    if kind in (JudgeStructure, CallVerifiers):
-        return kind(_exhibit(arguments[0]))  # type: ignore[call-arg]
+        return OpenRecord(arguments[0], record_of(arguments[1]))
+    if kind in (JudgeStructure, Submit):
+        return kind(_exhibit(arguments[0]))
     if kind is JudgeInput:
         return JudgeInput(_exhibit(arguments[0]), _evidence(arguments[1]))
     if kind is JudgeLog:
         return JudgeLog(_exhibit(arguments[0]), _log_proof(arguments[1]))
-    return kind(
-        *(tuple(map(bytes, value)) if isinstance(value, list | tuple) else value for value in arguments)
-    )
+    return kind(*(hashes(value) if isinstance(value, list | tuple) else value for value in arguments))
 
 
-def _record(raw: Any) -> Record:
-    structure, inputs, outputs, log = _values(raw)
-    return Record(bytes(structure), tuple(map(bytes, inputs)), tuple(map(bytes, outputs)), bytes(log))
+def _hearing_move(name: str, arguments: list[Any]) -> HearingMove:
+    """The hearing's move of a call. Raises TypeError for a call that is none: `hear` is the referee's alone."""
+    submission = submission_of(arguments[0])
+    match name:
+        case "attest":
+            return Attest(submission, bytes(arguments[1]), bytes(arguments[2]))
+        case "appeal":
+            return Appeal(submission, dispute_of(arguments[1]))
+        case "escalate":
+            return Escalate(submission, dispute_of(arguments[1]))
+        case "proceed":
+            return Proceed(submission)
+        case "stand":
+            return Stand(submission, dispute_of(arguments[1]), record_of(arguments[2]))
+    raise TypeError(f"{name} is no move of a hearing")
 
 
 def _exhibit(raw: Any) -> Exhibit:
-    first, second, structure, path = _values(raw)
-    return Exhibit(_record(first), _record(second), bytes(structure), tuple(map(bytes, path)))
+    first, second, structure, path = values(raw)
+    return Exhibit(record_of(first), record_of(second), bytes(structure), hashes(path))
 
 
 def _evidence(raw: Any) -> Evidence:
-    k, source, source_path, node, output, slot_path, tensor = _values(raw)
-    paths = tuple(map(bytes, source_path)), tuple(map(bytes, slot_path))
-    return Evidence(k, _record(source), paths[0], node, output, paths[1], bytes(tensor))
+    k, source, source_path, node, output, slot_path, tensor = values(raw)
+    paths = hashes(source_path), hashes(slot_path)
+    return Evidence(k, record_of(source), paths[0], node, output, paths[1], bytes(tensor))
 
 
 def _log_proof(raw: Any) -> LogProof:
-    log, step_root, step_path, node_path = _values(raw)
-    paths = tuple(map(bytes, step_path)), tuple(map(bytes, node_path))
-    return LogProof(bytes(log), bytes(step_root), *paths)
-
-
-def _values(raw: Any) -> list[Any]:
-    """A struct's fields, as the decoder gives them: by name or in order."""
-    return list(raw.values()) if isinstance(raw, dict) else list(raw)
+    log, step_root, step_path, node_path = values(raw)
+    return LogProof(bytes(log), bytes(step_root), hashes(step_path), hashes(node_path))

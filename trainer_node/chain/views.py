@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from referee_py.game import clock
-from referee_py.game.book import MAX_CLAIMS, JobPhase
+from referee_py.game.book import MAX_CLAIMS
+from referee_py.game.jobs import JobPhase
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
@@ -78,9 +80,7 @@ class Job:
     train_period: int
     reveal_period: int
     challenge_period: int
-    clock: int
-    verdict_period: int
-    threshold: int
+    rules: Rules
     verifiers: tuple[str, ...]
     client: str
     posted: int
@@ -143,12 +143,7 @@ class MatchInfo:
 
     @property
     def deadline(self) -> int:
-        """Walk, Refine, Open: the last second in which a move is in time. Verdict: the first in which ``expire`` works.
-
-        Zero once the match is done.
-        """
-        if self.state.phase is Phase.VERDICT:
-            return self.state.tick + self.terms.verdict_period
+        """Walk, Refine, Open: the last second in which a move is in time. Else zero."""
         return clock.first_deadline(self.state)
 
     def side_of(self, address: str) -> int | None:
@@ -208,9 +203,13 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         train_period=terms.trainPeriod,
         reveal_period=terms.revealPeriod,
         challenge_period=terms.challengePeriod,
-        clock=terms.clock,
-        verdict_period=terms.verdictPeriod,
-        threshold=terms.threshold,
+        rules=Rules(
+            Adjudication(terms.rules.adjudication),
+            terms.rules.threshold,
+            terms.rules.verdictPeriod,
+            terms.rules.appealPeriod,
+            terms.rules.clock,
+        ),
         verifiers=tuple(terms.verifiers),
         client=raw.client,
         posted=raw.posted,
@@ -231,15 +230,8 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
     )
 
 
-def match_view(
-    match_id: int,
-    raw: Any,
-    job: Job,
-    votes: tuple[tuple[str, bytes], ...],
-    chain_id: int,
-    referee: str,
-) -> MatchInfo:
-    """A MatchInfo from `getMatch` and the votes. Raises RpcCorrupt."""
+def match_view(match_id: int, raw: Any, job: Job) -> MatchInfo:
+    """A MatchInfo from `getMatch`. Raises RpcCorrupt."""
     if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
         raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
     state = MatchState(
@@ -255,20 +247,14 @@ def match_view(
         agreed=raw.agreed,
         clock=(raw.clock[0], raw.clock[1]),
         tick=raw.tick,
-        votes=votes,
         losers=raw.losers,
         reason=Reason(raw.reason),
     )
     terms = MatchTerms(
         program=job.program,
-        clock=job.clock,
-        verdict_period=raw.verdictPeriod,
-        threshold=raw.threshold,
-        verifiers=job.verifiers,
+        clock=job.rules.clock,
         players=(raw.players[0], raw.players[1]),
         match_id=match_id,
-        chain_id=chain_id,
-        referee=referee,
         logs=job.logs,
     )
     return MatchInfo(match_id, job.id, raw.jobs, state, terms)

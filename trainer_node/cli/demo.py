@@ -14,6 +14,7 @@ from referee_py.rounding.mode import is_rounded
 from ..bundle import Bundle
 from ..demo import Result, Scenario, check, digits, middle, play
 from ..faults import Fault, Lie, fits
+from .adjudication import AdjudicationOption, Judged
 from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
 from .common import out
 
@@ -32,9 +33,10 @@ def demo(
     scenario: Annotated[
         str | None,
         typer.Option(
-            help="Who stands against whom: trainers, lone-liar, challenger, two-liars. In rounded-f64 one trainer only."
+            help=f"Who stands against whom: {', '.join(Scenario)}. In rounded-f64 one trainer only."
         ),
     ] = None,
+    adjudication: AdjudicationOption = Judged.APPEALABLE,
     steps: Annotated[
         int, typer.Option(help="Training steps of the built-in program.", min=20, max=100_000)
     ] = 300,
@@ -67,9 +69,9 @@ def demo(
     program = program.with_mode(mode_of(mode, bits, bounds, log, program.terms.mode))
     if chosen is None:
         chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
-    check(chosen, program.terms.mode)
     if fault == ALL:
         lies = [lie for lie in lies if fits(lie, program.terms.mode)]
+    check(chosen, program.terms.mode, adjudication.adjudication, lies)
     step = fault_step or middle(program.terms.steps)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(
@@ -80,7 +82,7 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder)
+        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, adjudication.adjudication)
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))

@@ -24,7 +24,7 @@ def deploy_command(
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
-    """Deploy VerifierRegistry, Referee and Jobs, and write deployments/<chain id>.json."""
+    """Deploy Jobs and all that it needs to judge, and write deployments/<chain id>.json."""
     parameters = Parameters(ether(min_bond), leave_delay, ether(min_stake), min_period)
     web3 = connect(settings.rpc_url, settings.chain_id)
     with sender(settings) as transactions:
@@ -37,5 +37,5 @@ def deploy_command(
             force=force,
         )
     for name, address in deployment.addresses.items():
-        out.print(f"{name:17} {address}")
+        out.print(f"{name:19} {address}")
     out.print(f"[dim]written to {settings.deployment_file}[/dim]", soft_wrap=True)

@@ -11,12 +11,13 @@ from rich.tree import Tree
 
 from referee_py.errors import InvalidInput
 from referee_py.game.state import NOBODY, Phase, Reason, sides
+from referee_py.panel.state import HearingPhase
 
-from ..chain import Job, MatchInfo
+from ..chain import HearingInfo, Job, MatchInfo
 from ..chain.client import Snapshot
 from ..chain.events import Event
 from ..config import Settings
-from .common import CHAIN, moment, out, reader, short, with_settings
+from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
 
 app = typer.Typer(help="Disputes: matches between two claims.", no_args_is_help=True)
 
@@ -57,8 +58,72 @@ def render(snapshot: Snapshot, job: Job, match: MatchInfo) -> Tree:
             branch = tree.add(Text(text, style="cyan"))
         elif text:
             branch.add(Text(text))
+    hearing = snapshot.hearing(job, match.id)
+    if hearing is not None:
+        _add_hearing(tree, snapshot, hearing)
     tree.add(Text(_outcome(match), style="bold green" if match.state.phase is Phase.DONE else "yellow"))
     return tree
+
+
+def _add_hearing(tree: Tree, snapshot: Snapshot, hearing: HearingInfo) -> None:
+    """What became of the operator: a branch for the hearing, one for each trial."""
+    told = [(event, 0) for event in snapshot.hearing_events(hearing.id)]
+    for number in range(1, hearing.state.trials + 1):
+        told += [(event, number) for event in snapshot.trial_events(hearing.trial(number))]
+    branch, trials = tree.add(Text("hearing", style="cyan")), dict[int, Tree]()
+    for event, number in sorted(told, key=lambda item: (item[0].block, item[0].index)):
+        if number and number not in trials:
+            trials[number] = tree.add(Text(f"trial {number}", style="cyan"))
+        text = "".join(_of_trial(event) if number else _of_hearing(event))
+        if text:
+            (trials[number] if number else branch).add(Text(text))
+    state = hearing.state
+    if state.phase is not HearingPhase.DONE:
+        until = f" until {moment(state.until)}" if state.until else ""
+        branch.add(Text(f"{state.phase.name.lower()}{until}", style="yellow"))
+
+
+def _of_hearing(event: Event) -> Iterator[str]:
+    args = event.args
+    match event.name:
+        case "Submitted" if args["until"]:
+            yield f"verifiers judge it until {moment(args['until'])}"
+        case "Attested":
+            yield f"verifier {short(args['verifier'])} says {short(args['record'])} ({args['votes']} votes)"
+        case "VerdictReached":
+            yield f"verdict: {short(args['record'])} is right; it stands from {moment(args['until'])}"
+        case "Appealed":
+            yield f"{short(args['appellant'])} appeals"
+        case "Tried":
+            yield f"trial: {' against '.join(map(short, args['players']))}"
+        case "Overruled":
+            yield f"overruled; its signers may stand by it until {moment(args['until'])}"
+        case "Slashed":
+            yield f"verifier {short(args['verifier'])} loses its bond of {show_ether(args['bond'])}"
+        case "Cleared":
+            yield f"verifier {short(args['verifier'])} stood by the verdict, and was right"
+
+
+def _of_trial(event: Event) -> Iterator[str]:
+    args = event.args
+    match event.name:
+        case "OutputShown":
+            yield f"output {args['output']} of side {args['side']} has data root {short(args['root'])}"
+        case "NodesRevealed":
+            yield f"side {args['side']} reveals {len(args['children'])} nodes {args['height']} levels up"
+        case "NodesDescended":
+            yield f"first difference: node {args['index']} at height {args['height']}"
+        case "LeafShown":
+            yield f"side {args['side']} shows its leaf of {len(args['leaf'])} bytes"
+        case "ElementFound":
+            first, second = args["values"]
+            yield f"element {args['element']}: 0x{first:x} or 0x{second:x}, a chain of {args['steps']} steps"
+        case "StatesPosted":
+            yield f"side 0 posts its states between steps {args['lo']} and {args['hi']}"
+        case "StateAnswered":
+            yield f"side 1 agrees after step {args['lo']}, not after step {args['hi']}"
+        case "TrialDecided":
+            yield f"side {' and side '.join(map(str, sides(args['losers'])))} is wrong or late"
 
 
 def describe(event: Event, match: MatchInfo) -> str:
@@ -95,17 +160,16 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
             record = args["record"]
             yield f"side {args['side']} opens its record: {len(record['inputs'])} inputs, "
             yield f"{len(record['outputs'])} outputs"
-        case "VerifiersCalled":
-            yield f"same inputs, other outputs: verifiers judge node {args['node']} of step {args['step']} "
-            yield f"until {moment(args['until'])}"
-        case "Attested":
-            yield f"verifier {short(args['verifier'])} says {short(args['record'])} ({args['votes']} votes)"
+        case "Submitted":
+            yield f"same inputs, other outputs: node {args['node']} of step {args['step']} is before the panel"
         case "Decided":
             yield f"decided: {Reason(args['reason']).name.lower().replace('_', ' ')}"
 
 
 def _outcome(match: MatchInfo) -> str:
     state = match.state
+    if state.phase is Phase.HEARING:
+        return "hearing: the panel says how it ends"
     if state.phase is not Phase.DONE:
         return f"{state.phase.name.lower()}: the next move is due {moment(match.deadline)}"
     reason = state.reason.name.lower().replace("_", " ")

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
+from referee_py.panel.state import Adjudication
 from referee_py.rounding.mode import is_rounded
 
 from ..bundle import Bundle
@@ -20,6 +21,7 @@ from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
 from ..store import Store
+from .adjudication import AdjudicationOption, Judged
 from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
 from .common import (
     ACCOUNT,
@@ -53,10 +55,16 @@ def post(
     reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
     challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
     clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 1800,
+    adjudication: AdjudicationOption = Judged.APPEALABLE,
     verdict: Annotated[int, typer.Option(help="Seconds for the verifiers' verdict.")] = 1800,
+    appeal: Annotated[
+        int, typer.Option(help="Seconds to appeal from a verdict, and for its signers to stand by it.")
+    ] = 1800,
     verifier: Annotated[
         list[str] | None,
-        typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
+        typer.Option(
+            help="Address of a verifier; repeat it. All registered ones if not given; none if on-chain."
+        ),
     ] = None,
     threshold: Annotated[int, typer.Option(help="How many verifiers decide; 0 is a majority.")] = 0,
     mode: ModeOption = None,
@@ -72,9 +80,14 @@ def post(
     content = Bundle.read(bundle)
     content = content.with_mode(mode_of(mode, bits, bounds, log, content.terms.mode))
     client = reader(settings)
-    verifiers = verifier or [address for address, _, _ in client.snapshot().verifiers()]
-    if not verifiers:
-        raise InvalidInput("no verifier is registered; register one with `assay verifier register`")
+    verifiers = verifier or []
+    if adjudication is not Judged.ON_CHAIN and not verifiers:
+        verifiers = [address for address, _, _ in client.snapshot().verifiers()]
+        if not verifiers:
+            raise InvalidInput(
+                "no verifier is registered; register one with `assay verifier register`, or post with "
+                "--adjudication on-chain"
+            )
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
             "trainers must know where the artifacts are; set --public-uri, or --port for a local one"
@@ -88,7 +101,9 @@ def post(
         reveal_period=reveal,
         challenge_period=challenge,
         clock=clock,
+        adjudication=adjudication.adjudication,
         verdict_period=verdict,
+        appeal_period=appeal,
         verifiers=tuple(verifiers),
         threshold=threshold,
     )
@@ -141,10 +156,9 @@ def show(settings: Settings, job: JobNumber) -> None:
         }
         show_rows(f"claim {claim.index}", rows)
     for match_id in snapshot.matches_of(job):
-        match = snapshot.match(found, match_id)
-        out.print(
-            f"match {hex(match_id)}: {match.state.phase.name.lower()}, {match.state.reason.name.lower()}"
-        )
+        match, hearing = snapshot.match(found, match_id), snapshot.hearing(found, match_id)
+        words = f"match {hex(match_id)}: {match.state.phase.name.lower()}, {match.state.reason.name.lower()}"
+        out.print(words + (f"; hearing: {hearing.state.phase.name.lower()}" if hearing else ""))
 
 
 @app.command()
@@ -187,12 +201,25 @@ def result(
 @app.command()
 @with_settings(ACCOUNT)
 def withdraw(settings: Settings) -> None:
-    """Draw what the contract owes this account: rewards, prizes, stakes."""
+    """Draw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
     client = reader(settings)
     with sender(settings) as transactions:
-        amount = client.snapshot().credit(transactions.address)
-        transactions.send(Call.of(client.contracts.jobs, "withdraw"))
-    out.print(f"{show_ether(amount)} to {transactions.address}")
+        owed = client.snapshot().credits(transactions.address)
+        for purse, _ in owed or [(client.contracts.jobs, 0)]:
+            transactions.send(Call.of(purse, "withdraw"))
+    out.print(f"{show_ether(sum(wei for _, wei in owed))} to {transactions.address}")
+
+
+def _judges(job: Job) -> str:
+    """Who judges the operator that a match comes down to."""
+    rules = job.rules
+    if rules.adjudication is Adjudication.ON_CHAIN:
+        return "the court judges them"
+    verifiers = f"{rules.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}"
+    words = f"verifiers judge them in {rules.verdict_period} s, {verifiers}"
+    if rules.adjudication is Adjudication.ATTESTED:
+        return words
+    return f"{words}; the court on appeal within {rules.appeal_period} s, and without a verdict"
 
 
 def _print_terms(job: Job) -> None:
@@ -207,8 +234,8 @@ def _print_terms(job: Job) -> None:
         "training until": moment(job.commit_end),
         "reveal until": moment(job.reveal_end),
         "challenge until": moment(job.challenge_end),
-        "match": f"{job.clock} s a side, {job.verdict_period} s for a verdict",
-        "verifiers": f"{job.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}",
+        "match": f"{job.rules.clock} s a side",
+        "operators": _judges(job),
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
     }
     if is_rounded(job.program.mode):

@@ -31,6 +31,15 @@ FaultNode = Annotated[
     int | None,
     typer.Option("--fault-node", **{**_LIE, "help": "The operator that wrong-op-output is about."}, min=0),
 ]
+FaultAppeals = Annotated[
+    bool,
+    typer.Option(
+        "--fault-appeals", **{**_LIE, "help": "Appeal from verdicts against the lie, and lose the bond."}
+    ),
+]
+FalseVerdicts = Annotated[
+    bool, typer.Option("--false-verdicts", **{**_LIE, "help": "Sign what is wrong, on a chain of your own."})
+]
 
 
 def _run(role: str, settings: Settings, **options: Any) -> None:
@@ -44,9 +53,10 @@ def run_trainer(
     fault: FaultOption = Fault.NONE,
     fault_step: FaultStep = 1,
     fault_node: FaultNode = None,
+    fault_appeals: FaultAppeals = False,
 ) -> None:
     """Take slots of open jobs, train, commit, reveal, defend. Runs until interrupted."""
-    _run("trainer", settings, lie=Lie(fault, fault_step, fault_node))
+    _run("trainer", settings, lie=Lie(fault, fault_step, fault_node, fault_appeals))
 
 
 @challenger.command("run")
@@ -56,18 +66,19 @@ def run_challenger(
     fault: FaultOption = Fault.NONE,
     fault_step: FaultStep = 1,
     fault_node: FaultNode = None,
+    fault_appeals: FaultAppeals = False,
 ) -> None:
     """Replay claims. With --mode watch (the default) it only logs disagreement and needs no key."""
     if settings.mode is Mode.WATCH:
         out.print("[dim]watching only; --mode defend or --mode challenge lets it act[/dim]")
-    _run("challenger", settings, lie=Lie(fault, fault_step, fault_node))
+    _run("challenger", settings, lie=Lie(fault, fault_step, fault_node, fault_appeals))
 
 
 @verifier.command("run")
 @with_settings(DAEMON)
-def run_verifier(settings: Settings) -> None:
-    """Answer calls for a verdict in jobs that name this verifier. Runs until interrupted."""
-    _run("verifier", settings)
+def run_verifier(settings: Settings, false_verdicts: FalseVerdicts = False) -> None:
+    """Judge disputed operators of jobs that name this verifier, and stand by it. Runs until interrupted."""
+    _run("verifier", settings, lies=false_verdicts)
 
 
 @verifier.command("register")
@@ -77,20 +88,22 @@ def register(
     bond: Annotated[str, typer.Option(help="Bond, in ether.")] = "1",
     uri: Annotated[str, typer.Option(help="Base URI at which the verifier is reached; may be empty.")] = "",
 ) -> None:
-    """Register this account as a verifier, with a bond."""
+    """Register this account as a verifier. Its bond answers to the deployment's panel for false verdicts."""
     value = ether(bond)
     if uri:
         check_uri(uri)
     client = reader(settings)
     with sender(settings) as transactions:
-        transactions.send(Call.of(client.contracts.registry, "register", uri, value=value))
+        transactions.send(
+            Call.of(client.contracts.registry, "register", client.deployment.panel, uri, value=value)
+        )
         out.print(f"{transactions.address} is a verifier with a bond of {show_ether(value)}")
 
 
 @verifier.command("leave")
 @with_settings(ACCOUNT)
 def leave(settings: Settings) -> None:
-    """Stop being a verifier; the bond can be withdrawn after the registry's delay."""
+    """Stop being a verifier; the bond can be withdrawn after the registry's delay, once no hearing holds it."""
     client = reader(settings)
     with sender(settings) as transactions:
         transactions.send(Call.of(client.contracts.registry, "unregister"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Reason
+from referee_py.panel.state import Adjudication
 from referee_py.rounding.mode import is_rounded
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
@@ -20,7 +22,7 @@ CASES = {
     Reason.INPUT_CONSTANT: "case 2c: an input is not the committed constant",
     Reason.INPUT_STEP: "case 2d: an input is not the number of the step",
     Reason.LOG: "case 3: a rounding log is not the one that the trainer has committed to",
-    Reason.OPERATOR: "case 4: the operator gives something else; verifiers have executed it",
+    Reason.OPERATOR: "case 4: the operator gives something else",
     Reason.UNRESOLVED: "undecided: the verifiers did not answer",
 }
 
@@ -36,6 +38,10 @@ class Scenario(StrEnum):
     """An honest trainer, and a challenger who disputes what is right."""
     TWO_LIARS = "two-liars"
     """Two trainers who lie differently, and one honest one."""
+    LYING_VERIFIERS = "lying-verifiers"
+    """An honest and a lying trainer; all verifiers sign what the liar says."""
+    LYING_APPEAL = "lying-appeal"
+    """An honest and a lying trainer, who appeals from the verdict against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,26 @@ class Part:
         return self.lie.fault is Fault.NONE
 
 
-def check(scenario: Scenario, mode: int) -> None:
-    """Raises InvalidInput for a scenario that a job of that arithmetic mode cannot have."""
-    if is_rounded(mode) and scenario in (Scenario.TRAINERS, Scenario.TWO_LIARS):
+ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
+
+
+def check(scenario: Scenario, mode: int, adjudication: Adjudication, faults: Sequence[Fault]) -> None:
+    """Raises InvalidInput for a scenario that such a job cannot have, or in which these lies do not matter."""
+    if is_rounded(mode) and scenario not in (Scenario.LONE_LIAR, Scenario.CHALLENGER):
         raise InvalidInput(
             f"a job of rounded-f64 has one trainer, whose logs all others follow; scenario {scenario} has more: "
             f"choose {Scenario.LONE_LIAR} or {Scenario.CHALLENGER}"
+        )
+    if scenario not in ABOUT_VERDICTS:
+        return
+    if adjudication is not Adjudication.APPEALABLE:
+        raise InvalidInput(
+            f"scenario {scenario} is about appeals from verdicts, of which there are none in a job that is "
+            f"{adjudication.name.lower()}; leave out --adjudication"
+        )
+    if others := [fault for fault in faults if EXPECTED.get(fault) is not Reason.OPERATOR]:
+        raise InvalidInput(
+            f"a dispute about {others[0]} comes to no verdict; choose {Fault.WRONG_OP_OUTPUT} for scenario {scenario}"
         )
 
 
@@ -72,7 +92,10 @@ def cast(scenario: Scenario, lie: Lie, steps: int) -> list[Part]:
         alone = scenario in (Scenario.LONE_LIAR, Scenario.CHALLENGER)
         return [Part("honest", "trainer"), *([] if alone else [Part("second", "trainer")]), watch]
     match scenario:
-        case Scenario.TRAINERS:
+        case Scenario.LYING_APPEAL:
+            liar = Part("liar", "trainer", replace(lie, appeals=True))
+            return [Part("honest", "trainer"), liar, watch]
+        case Scenario.TRAINERS | Scenario.LYING_VERIFIERS:
             return [Part("honest", "trainer"), Part("liar", "trainer", lie), watch]
         case Scenario.LONE_LIAR:
             return [Part("liar", "trainer", lie), watch]

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import Backend, Capture, Chain, Interpreter, NodeHook, NodeValues, Run
+from referee_py.execute import Backend, NodeValues, Run
 from referee_py.program import Operand, Structure
 
 from ..bundle import Bundle
-from ..faults import Fault, Target, hook_of
+from ..faults import HONEST, Fault, Target, values_of
 from .cast import Part
 
 
@@ -34,18 +34,13 @@ def explainer(bundle: Bundle, liar: Part | None, backend: Callable[[], Backend])
 
 
 def _values(bundle: Bundle, liar: Part | None, step: int, node: int, backend: Backend) -> NodeValues:
-    capture = Capture(node)
-    hook: NodeHook = capture
-    if liar is not None:
-        lie = liar.lie
-        target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
-        hook = Chain(hook_of(lie.fault, target), capture)
+    lie = HONEST if liar is None else liar.lie
+    target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
     terms = bundle.terms
     run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
     # NOTE: the first step that differs is the lie's own, so the state before it is an honest one.
     before = run.advance(run.initial(), step - 1)
-    Interpreter(bundle.program, bundle.constants, backend, hook).step(before, False)
-    return capture.found[node]
+    return values_of(lie.fault, target, before, node)
 
 
 def _difference(structure: Structure, honest: NodeValues, lie: NodeValues) -> str:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from referee_py.errors import AssayError
 from referee_py.execute import Run
+from referee_py.panel.state import Adjudication
 from referee_py.program import Terms
 from referee_py.rounding.mode import is_rounded
 
@@ -56,11 +57,13 @@ class Result:
     """Bytes of artifacts that each party got from others."""
 
 
-def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
+def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path, adjudication: Adjudication) -> Result:
     """Play it in ``folder``, telling what happens."""
     configure_logging(level="warning")
     parts = cast(scenario, lie, bundle.terms.steps)
-    names = [*(part.name for part in parts), *VERIFIERS]
+    verifiers = () if adjudication is Adjudication.ON_CHAIN else VERIFIERS
+    lying = verifiers if scenario is Scenario.LYING_VERIFIERS else ()
+    names = [*(part.name for part in parts), *verifiers]
     began = time.monotonic()
 
     def say(line: str) -> None:
@@ -84,28 +87,29 @@ def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path) -> Result:
 
     with Stage(folder / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
         client = stage.deploy()
-        for name in VERIFIERS:
+        for name in verifiers:
             stage.register_verifier(client, name)
-        say(f"anvil runs at {stage.rpc_url}; contracts are deployed, two verifiers are bonded")
+        judges = "two verifiers are bonded" if verifiers else "the court judges operators"
+        say(f"anvil runs at {stage.rpc_url}; contracts are deployed, {judges}")
         first = client.block().number + 1
         before = wealth(client, stage.accounts)
-        job_id = _post(stage, client, bundle, parts, server, periods)
+        job_id = _post(stage, client, bundle, parts, server, periods, adjudication, len(lying) or 1)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
             stage.start_part(part, evaluator=EVALUATORS[part.role])
-        for name in VERIFIERS:
-            stage.start_verifier(name)
+        for name in verifiers:
+            stage.start_verifier(name, lies=name in lying)
         liar = next((part for part in parts if not part.honest), None)
         by_address = {address: name for name, address in stage.accounts.items()}
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
         story = Story(client, job_id, by_address, say, explain, terms.strides)
-        _watch(stage, client, job_id, story, parts, periods.limit)
+        _watch(stage, client, job_id, story, parts, names, periods.limit)
         if truth.rounded:
             honest_root = truth.root(truth.backend(client, job_id))
             say(f"given the trainer's logs, honest training gives {honest_root.hex()[:16]}…")
         accounts = reckon(client, stage.accounts, before, first)
         out.print(table(accounts))
-        checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts)
+        checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts, lying)
         matches = disputes(client, job_id)
         fetched = {name: _fetched(stage, name) for name in names}
     for what, holds in checks:
@@ -160,7 +164,7 @@ class Periods:
         """
         train, dispute = (SHARED * MARGIN * s for s in (effort.train_s(terms), effort.dispute_s(terms)))
         challenge = 30 + train if is_rounded(terms.mode) else 15
-        limit = 240 + 2 * (train + dispute) + challenge
+        limit = 300 + 2 * train + 6 * dispute + challenge
         return cls(
             60 + math.ceil(train),
             math.ceil(challenge),
@@ -177,6 +181,8 @@ def _post(
     parts: list[Part],
     server: ArtifactServer,
     periods: Periods,
+    adjudication: Adjudication,
+    threshold: int,
 ) -> int:
     offer = Offer(
         reward=REWARD,
@@ -186,9 +192,11 @@ def _post(
         reveal_period=30,
         challenge_period=periods.challenge,
         clock=periods.clock,
+        adjudication=adjudication,
         verdict_period=periods.verdict,
-        verifiers=tuple(stage.accounts[name] for name in VERIFIERS),
-        threshold=1,
+        appeal_period=periods.clock,
+        verifiers=tuple(stage.accounts[name] for name in VERIFIERS if name in stage.accounts),
+        threshold=threshold,
     )
     with stage.transactions("client") as transactions:
         job_id, _ = post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, server.uri)
@@ -196,16 +204,24 @@ def _post(
 
 
 def _watch(
-    stage: Stage, client: ChainClient, job_id: int, story: Story, parts: list[Part], limit: float
+    stage: Stage,
+    client: ChainClient,
+    job_id: int,
+    story: Story,
+    parts: list[Part],
+    names: list[str],
+    limit: float,
 ) -> None:
-    """Tell the story until the job has ended and all parts are paid. Raises AssayError if it does not end."""
+    """Tell the story until job and hearings are over and all are paid. Raises AssayError if that does not come."""
     deadline = time.monotonic() + limit
     with out.status("waiting for the first block") as status:
         while True:
             story.tell()
             snapshot = client.snapshot()
             job = snapshot.job(job_id)
-            if job.phase.ended and not any(snapshot.credit(stage.accounts[part.name]) for part in parts):
+            owed = any(snapshot.credit(stage.accounts[name]) for name in names)
+            if job.phase.ended and not owed and not snapshot.hearings(job):
+                story.tell()
                 return
             left = {"TRAINING": job.commit_end, "REVEAL": job.reveal_end, "CHALLENGE": job.challenge_end}
             ends = left.get(job.phase.name, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hexbytes import HexBytes
@@ -11,14 +11,14 @@ from web3 import Web3
 
 from referee_py.game.state import Reason, sides
 
-from ..chain import ChainClient, JobPhase, retrace
+from ..chain import ChainClient, JobPhase, recorded, retrace, transactions
 from ..deploy import ETHER
 from .cast import CASES, Part, expected
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account between two blocks. Wei; ``wealth`` is balance and credit, ``gas`` what it paid for transactions."""
+    """An account between two blocks. Wei, as `wealth` counts it; ``gas`` is what it paid for transactions."""
 
     before: int
     after: int
@@ -31,12 +31,13 @@ class Account:
 
 
 def wealth(client: ChainClient, addresses: Mapping[str, str]) -> dict[str, int]:
-    """Balance and credit of each account now."""
+    """Balance, credits and a verifier's bond of each account now."""
     snapshot = client.snapshot()
     number = snapshot.block.number
     return {
         name: client.web3.eth.get_balance(Web3.to_checksum_address(address), number)
         + snapshot.credit(address)
+        + snapshot.bond(address)
         for name, address in addresses.items()
     }
 
@@ -95,7 +96,7 @@ def disputes(client: ChainClient, job_id: int) -> list[Dispute]:
     found = []
     for match_id in snapshot.matches_of(job_id):
         state = snapshot.match(job, match_id).state
-        hashes = {event.tx_hash for event in snapshot.events(match_id) if event.name != "Opened"}
+        hashes = transactions(snapshot, job, match_id)
         receipts = [client.web3.eth.get_transaction_receipt(HexBytes(tx_hash)) for tx_hash in hashes]
         operator = state.index if state.in_step_tree(job.program) and state.height == 0 else None
         gas = sum(receipt["gasUsed"] for receipt in receipts)
@@ -110,6 +111,7 @@ def verdicts(
     addresses: Mapping[str, str],
     honest_root: bytes,
     accounts: Mapping[str, Account],
+    false_verifiers: Sequence[str] = (),
 ) -> list[tuple[str, bool]]:
     """What must be true now, and whether it is."""
     snapshot = client.snapshot()
@@ -126,7 +128,11 @@ def verdicts(
         claim = job.claim_of(addresses[part.name])
         lost = claim is not None and claim.lost and accounts[part.name].profit < 0
         found.append((f"the {part.name} has lost its stake", lost))
-    honest = [name for name in accounts if name not in {"client", *(part.name for part in liars)}]
+    if false_verifiers:
+        words = f"{' and '.join(false_verifiers)} have lost their bonds"
+        found.append((words, all(snapshot.bond(addresses[name]) == 0 for name in false_verifiers)))
+    others = {"client", *false_verifiers, *(part.name for part in liars)}
+    honest = [name for name in accounts if name not in others]
     found.append(
         (
             f"{', '.join(honest)} end with at least what they had, gas aside",
@@ -141,9 +147,8 @@ def verdicts(
     may = expected(parts)
     wanted = "; ".join(CASES[reason] for reason in sorted(may)) or "nothing: there is no dispute"
     found.append((f"what decided is {wanted}", _decided(reasons, may, len(liars))))
-    again = [retrace(snapshot, job, match.id) for match in matches]
-    same = all(replayed == match.state for replayed, match in zip(again, matches, strict=True))
-    found.append(("the game in Python, given the same moves, decides the same", same))
+    same = all(retrace(snapshot, job, match.id) == recorded(snapshot, job, match.id) for match in matches)
+    found.append(("the rules in Python, given the same moves, decide the same", same))
     losers = {match.terms.players[side].lower() for match in matches for side in sides(match.state.losers)}
     found.append(("only liars have lost a match", len(losers) == len(liars)))
     return found

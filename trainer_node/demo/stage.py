@@ -123,7 +123,9 @@ class Stage:
     def register_verifier(self, client: ChainClient, name: str) -> None:
         """Bond a verifier."""
         with self.transactions(name) as transactions:
-            transactions.send(Call.of(client.contracts.registry, "register", "", value=ETHER))
+            transactions.send(
+                Call.of(client.contracts.registry, "register", client.deployment.panel, "", value=ETHER)
+            )
 
     # ------------------------------------------------------------------ the parties
 
@@ -133,11 +135,12 @@ class Stage:
         if not part.honest:
             options += ["--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
             options += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
+            options += ["--fault-appeals"] if part.lie.appeals else []
         self.start(part.name, [part.role, "run", *options], **settings)
 
-    def start_verifier(self, name: str) -> None:
+    def start_verifier(self, name: str, *, lies: bool = False) -> None:
         """Start a verifier."""
-        self.start(name, ["verifier", "run"])
+        self.start(name, ["verifier", "run", *(["--false-verdicts"] if lies else [])])
 
     def start(self, name: str, command: list[str], **settings: object) -> None:
         """Start an `assay` command as that party, or start it again; ``settings`` go into its configuration file."""

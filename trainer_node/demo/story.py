@@ -1,4 +1,4 @@
-"""What happens, told as it happens: every event of the job and its matches, in order, in words."""
+"""What happens, told as it happens: every event of the job, its matches, hearings and trials, in order, in words."""
 
 from __future__ import annotations
 
@@ -36,20 +36,28 @@ class Story:
         self._strides = strides
         self._told: set[tuple[int, int]] = set()
         self._players: dict[int, list[str]] = {}
+        """By match, and by trial."""
         self._where: dict[int, tuple[int, int, int]] = {}
         """By match: level, start and end of the tree that is walked."""
 
     def tell(self) -> None:
         """Say what has happened since the last time."""
         snapshot = self._client.snapshot()
-        events = snapshot.job_events(self._job_id)
-        for match_id in snapshot.matches_of(self._job_id):
-            events += snapshot.events(match_id)
-        for event in sorted(events, key=lambda event: (event.block, event.index)):
+        job = snapshot.job(self._job_id)
+        events = [(event, _JOB) for event in snapshot.job_events(job.id)]
+        for match_id in snapshot.matches_of(job.id):
+            events += [(event, _MATCH) for event in snapshot.events(match_id)]
+            hearing = snapshot.hearing(job, match_id)
+            if hearing is None:
+                continue
+            events += [(event, _HEARING) for event in snapshot.hearing_events(hearing.id)]
+            for number in range(1, hearing.state.trials + 1):
+                events += [(event, _TRIAL) for event in snapshot.trial_events(hearing.trial(number))]
+        for event, words in sorted(events, key=lambda told: (told[0].block, told[0].index)):
             place = (event.block, event.index)
             if place not in self._told:
                 self._told.add(place)
-                for line in self._lines(event):
+                for line in self._lines(event, words):
                     self._say(line)
 
     # ------------------------------------------------------------------ words
@@ -57,10 +65,9 @@ class Story:
     def _name(self, address: str) -> str:
         return f"[bold]{self._names.get(address.lower(), address)}[/bold]"
 
-    def _lines(self, event: Event) -> Iterator[str]:
-        tell = _JOB.get(event.name) or _MATCH.get(event.name)
-        if tell is not None:
-            yield from tell(self, event.args)
+    def _lines(self, event: Event, words: Mapping[str, _Tell]) -> Iterator[str]:
+        if event.name in words:
+            yield from words[event.name](self, event.args)
 
     def _joined(self, args: Mapping[str, Any]) -> Iterator[str]:
         yield f"{self._name(args['trainer'])} takes a slot and stakes for it"
@@ -103,11 +110,48 @@ class Story:
     def _record(self, args: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {self._name(self._players[args['matchId']][args['side']])} opens its record of it"
 
-    def _called(self, _: Mapping[str, Any]) -> Iterator[str]:
-        yield "  same operator, same inputs, other outputs: the verifiers are called"
+    def _submitted(self, args: Mapping[str, Any]) -> Iterator[str]:
+        who = "the verifiers are called" if args["until"] else "the court is to judge it"
+        yield f"  same operator, same inputs, other outputs: {who}"
 
     def _attested(self, args: Mapping[str, Any]) -> Iterator[str]:
-        yield f"  {self._name(args['verifier'])} has executed it and signs {args['record'].hex()[:16]}…"
+        yield f"  {self._name(args['verifier'])} signs {args['record'].hex()[:16]}…"
+
+    def _verdict(self, args: Mapping[str, Any]) -> Iterator[str]:
+        yield f"  verdict: {args['record'].hex()[:16]}… is the right record"
+
+    def _appealed(self, args: Mapping[str, Any]) -> Iterator[str]:
+        yield f"  {self._name(args['appellant'])} appeals, with a bond: the court is to judge it"
+
+    def _tried(self, args: Mapping[str, Any]) -> Iterator[str]:
+        self._players[args["trialId"]] = list(args["players"])
+        first, second = (self._name(player) for player in args["players"])
+        yield f"  [yellow]a trial[/yellow] of the operator: {first} against {second}"
+
+    def _overruled(self, _: Mapping[str, Any]) -> Iterator[str]:
+        yield "[yellow]the court has overruled the verdict[/yellow]; whoever signed it may stand by it"
+
+    def _slashed(self, args: Mapping[str, Any]) -> Iterator[str]:
+        yield f"[red]{self._name(args['verifier'])} loses its bond[/red] of {args['bond'] / 10**18:g} ether"
+
+    def _cleared(self, args: Mapping[str, Any]) -> Iterator[str]:
+        yield f"[green]{self._name(args['verifier'])} has stood by the verdict, and was right[/green]"
+
+    def _shown(self, args: Mapping[str, Any]) -> Iterator[str]:
+        who = self._name(self._players[args["trialId"]][args["side"]])
+        yield f"    output {args['output']} of {who} has data root {args['root'].hex()[:16]}…"
+
+    def _element(self, args: Mapping[str, Any]) -> Iterator[str]:
+        first, second = (f"0x{bits:x}" for bits in args["values"])
+        yield f"    element {args['element']} is the first that differs: {first} or {second}"
+        yield f"    a chain of {args['steps']} {'step' if args['steps'] == 1 else 'steps'}"
+
+    def _narrowed(self, args: Mapping[str, Any]) -> Iterator[str]:
+        yield f"    agreed after step {args['lo']}, not after step {args['hi']}"
+
+    def _judged(self, args: Mapping[str, Any]) -> Iterator[str]:
+        losers = [self._name(self._players[args["trialId"]][side]) for side in sides(args["losers"])]
+        yield f"  the court finds {' and '.join(losers)} wrong"
 
     def _decided(self, args: Mapping[str, Any]) -> Iterator[str]:
         losers = [self._name(self._players[args["matchId"]][side]) for side in sides(args["losers"])]
@@ -138,9 +182,23 @@ _MATCH: dict[str, _Tell] = {
     "Refined": Story._refined,
     "Descended": Story._descended,
     "RecordOpened": Story._record,
-    "VerifiersCalled": Story._called,
-    "Attested": Story._attested,
     "Decided": Story._decided,
+}
+_HEARING: dict[str, _Tell] = {
+    "Submitted": Story._submitted,
+    "Attested": Story._attested,
+    "VerdictReached": Story._verdict,
+    "Appealed": Story._appealed,
+    "Tried": Story._tried,
+    "Overruled": Story._overruled,
+    "Slashed": Story._slashed,
+    "Cleared": Story._cleared,
+}
+_TRIAL: dict[str, _Tell] = {
+    "OutputShown": Story._shown,
+    "ElementFound": Story._element,
+    "StateAnswered": Story._narrowed,
+    "TrialDecided": Story._judged,
 }
 
 

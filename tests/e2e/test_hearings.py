@@ -1,0 +1,120 @@
+"""Operators before the panel and the court: who is right and plays, wins, whatever verifiers say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from referee_py.game.state import Reason
+from referee_py.panel.state import Adjudication, HearingPhase, HearingState
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import recorded
+from trainer_node.deploy import ETHER
+from trainer_node.faults import Fault
+from trainer_node.replay import Replay
+
+from .arena import REWARD, STAKE, Arena
+from .test_disputes import expect_justice, honest_root
+
+LIE = Fault.WRONG_OP_OUTPUT
+
+
+def hearings(arena: Arena) -> list[HearingState]:
+    """Of all matches, at the end."""
+    snapshot = arena.client.snapshot()
+    job = snapshot.job(arena.job_id)
+    found = (recorded(snapshot, job, match_id).hearing for match_id in snapshot.matches_of(job.id))
+    return [hearing for hearing in found if hearing is not None]
+
+
+@pytest.mark.parametrize("serve", [True, False])
+def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle, serve: bool) -> None:
+    """Data trees are served, or shown on-chain piece by piece; the truth does not depend on it."""
+    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0, "serve": serve}
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2
+        (hearing,) = hearings(arena)
+        assert (hearing.phase, hearing.trials, hearing.voters) == (HearingPhase.DONE, 1, ())
+
+
+def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """They even stand by it, each in a trial of its own."""
+    settings = {"false_verdicts": True, "threshold": 2}
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
+        assert outcome.profit["trainer-1"] == -STAKE
+        assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER
+        (hearing,) = hearings(arena)
+        assert (hearing.trials, hearing.votes, len(hearing.voters)) == (3, (), 2)
+
+
+def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], appeals=True) as arena:
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + STAKE // 2
+        assert outcome.profit["trainer-1"] == -STAKE - STAKE
+        (hearing,) = hearings(arena)
+        for name in ("verifier-0", "verifier-1"):
+            signed = arena.address(name) in hearing.voters
+            assert outcome.profit[name] == (STAKE // 10 if signed else 0), (
+                "the court has confirmed the verdict"
+            )
+
+
+def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE]) as arena:
+        arena.members = [member for member in arena.members if not member.name.startswith("verifier")]
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
+        (hearing,) = hearings(arena)
+        assert (hearing.trials, hearing.voters) == (1, ())
+
+
+class Mute:
+    """A counsel who does nothing."""
+
+    def attend(self, *_: object) -> None: ...
+
+
+def publish_inputs(replay: Replay, step: int, node: int) -> None:
+    """Outputs are not served: the liar could play for both, and would come to what is right."""
+    for array in replay.operator(step, node).inputs:
+        replay._store.put_tensor(array)
+
+
+def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The liar appeals, and the honest spokesman does not play: the court goes by its clock. The signer stands by its
+    verdict against the liar; the challenger claims the right root once more, and wins against him."""
+    monkeypatch.setattr(Replay, "publish", publish_inputs)
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], appeals=True) as arena:
+        mute = next(member for member in arena.members if member.name == "trainer-0")
+        mute.part._counsel = Mute()  # type: ignore[assignment,union-attr]
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.matches == [
+            (Reason.TIMEOUT, {arena.address("trainer-0")}),
+            (Reason.OPERATOR, {arena.address("trainer-1")}),
+        ]
+        first, second = hearings(arena)
+        assert (first.trials, second.trials) == (2, 1), (
+            "of the first trial's signers one stood by its verdict"
+        )
+        assert len(first.votes) == 1, "and nobody's vote is gone"
+        for name in ("verifier-0", "verifier-1"):
+            assert outcome.profit[name] >= 0
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2 + STAKE // 2

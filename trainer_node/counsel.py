@@ -1,0 +1,175 @@
+"""A party's part in hearings: which move is due, and its moves in trials.
+
+    spokesman   appeals from a verdict that calls its right record wrong; plays the trial, later those of signers
+    signer      stands by its verdict once that was overruled, and plays the trial
+    both        see to it that a hearing goes on: escalate, proceed
+
+Every hearing is read from the chain anew, so it does not matter what this process has seen of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from referee_py.commit import Record
+from referee_py.commit.tensor import Array
+from referee_py.panel.solver import plan, seat
+from referee_py.panel.state import Appeal, HearingPhase, Move
+from referee_py.program import Structure, TensorType
+from referee_py.trial import Move as TrialMove
+from referee_py.trial import Timeout, TrialState, late
+from referee_py.trial import solver as trials
+from referee_py.trial.refusals import Refusal
+from referee_py.trial.solver import Operator
+
+from .acts import ACT_TIMEOUT_S
+from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
+from .chain.outbox import Call
+from .opponent import Opponents
+from .package import MAX_HEADER_BYTES
+
+MAX_KEPT = 4
+"""Of operators whose tensors are kept while their trials last."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Brief(Protocol):
+    """What a party knows of the operator that a hearing is about; None: not yet. Asked for only where it matters."""
+
+    def right(self) -> Record | None:
+        """The right record, as the party has found it."""
+        ...
+
+    def operator(self) -> Operator | None:
+        """Its tensors, as the record that the party stands for has them."""
+        ...
+
+    def servers(self) -> Sequence[str]:
+        """Who may have the other side's."""
+        ...
+
+
+@dataclass
+class _Kept:
+    right: Record | None = None
+    operator: Operator | None = None
+
+
+class Counsel:
+    """Acts for whoever holds the key of ``transactions``."""
+
+    def __init__(self, contracts: Contracts, transactions: TransactionManager, opponents: Opponents) -> None:
+        self._contracts = contracts
+        self._transactions = transactions
+        self._opponents = opponents
+        self._kept: dict[int, _Kept] = {}
+
+    def attend(self, snapshot: Snapshot, hearing: HearingInfo, brief: Brief) -> None:
+        """Make the move that is due, if one is. Raises the errors of TransactionManager, and what ``brief`` raises."""
+        me, state = self._transactions.address, hearing.state
+        if hearing.over:
+            self._kept.pop(hearing.id, None)
+            return
+        if state.in_trial:
+            self._try(snapshot, hearing, seat(state, hearing.terms, me), brief)
+            return
+        right = self._right(hearing, brief) if self._matters(hearing) else None
+        move = plan(state, hearing.terms, me, right, snapshot.now)
+        if move is not None:
+            _log.info("hearing.move", match=hearing.match_id, move=move.function)
+            self._send(self._contracts.hearing_move(hearing.id, move, _bond(hearing, move)))
+
+    def _matters(self, hearing: HearingInfo) -> bool:
+        """Whether it depends on what is right, what is due from us."""
+        me, state, submission = self._transactions.address, hearing.state, hearing.terms.submission
+        if state.phase is HearingPhase.RULED:
+            wrong = submission.unlike(state.verdict)
+            return any(player == me and wrong >> side & 1 for side, player in enumerate(submission.players))
+        return state.phase is HearingPhase.DEFENCE and hearing.signed(me)
+
+    # ------------------------------------------------------------------ trials
+
+    def _try(self, snapshot: Snapshot, hearing: HearingInfo, side: int | None, brief: Brief) -> None:
+        """Make the moves that are due in the running trial, all in one transaction.
+
+        Whoever is no player of it, or has not got the tensors yet, can still claim that another is late.
+        """
+        trial, now = snapshot.trial(hearing), snapshot.now
+        operator = None if side is None else self._operator(hearing, brief)
+        if side is None or operator is None:
+            lost = late(trial.state, now) & ~(0 if side is None else 1 << side)
+            moves: list[TrialMove] = [Timeout()] if lost else []
+        else:
+            rival = Rival(trial, 1 - side, self._opponents.ask(brief.servers()).tensor)
+            state = self._begun(trial, operator)
+            moves = trials.plan(state, trial.dispute, side, operator, rival, now)
+        if moves:
+            names = [type(move).__name__ for move in moves]
+            _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
+            self._send(self._contracts.trial_moves(trial.id, trial.dispute, moves))
+
+    def _begun(self, trial: TrialInfo, operator: Operator) -> TrialState:
+        try:
+            return trial.begun(operator.tensors())
+        except Refusal as refusal:
+            _log.error("trial.refused", trial=trial.id, reason=f"{type(refusal).__name__} {refusal}")
+            return trial.state
+
+    # ------------------------------------------------------------------ what we know
+
+    def _right(self, hearing: HearingInfo, brief: Brief) -> Record | None:
+        kept = self._keep(hearing)
+        if kept.right is None:
+            kept.right = brief.right()
+        return kept.right
+
+    def _operator(self, hearing: HearingInfo, brief: Brief) -> Operator | None:
+        kept = self._keep(hearing)
+        if kept.operator is None:
+            kept.operator = brief.operator()
+        return kept.operator
+
+    def _keep(self, hearing: HearingInfo) -> _Kept:
+        while hearing.id not in self._kept and len(self._kept) >= MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return self._kept.setdefault(hearing.id, _Kept())
+
+    def _send(self, call: Call) -> None:
+        self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
+
+
+class Rival:
+    """The other side of a trial, as the chain shows it and as its server does, if it serves.
+
+    SAFETY: an output is checked against the record's hash when it is fetched, and here against the structure's type.
+    """
+
+    def __init__(self, trial: TrialInfo, side: int, serve: Callable[[bytes, int], Array | None]) -> None:
+        self._trial = trial
+        self._side = side
+        self._serve = serve
+        self._outputs: dict[int, Array | None] = {}
+
+    def output(self, number: int) -> Array | None:
+        if number not in self._outputs:
+            dispute = self._trial.dispute
+            kind = Structure.decode(dispute.structure).outputs[number]
+            served = self._serve(dispute.records[self._side].outputs[number], kind.nbytes + MAX_HEADER_BYTES)
+            fits = served is not None and TensorType.of(served) == kind
+            self._outputs[number] = served if fits else None
+        return self._outputs[number]
+
+    def children(self) -> Sequence[bytes] | None:
+        return self._trial.children[self._side]
+
+    def leaf(self) -> bytes | None:
+        return self._trial.leaves[self._side]
+
+
+def _bond(hearing: HearingInfo, move: Move) -> int:
+    return hearing.terms.stake if isinstance(move, Appeal) else 0
