@@ -17,7 +17,9 @@ from eth_abi import decode, encode
 from eth_utils.crypto import keccak
 
 import referee_py
+from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
 
+NAMES = ("VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Jobs")
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS = hex(15_000_000)
 ANVIL_OPTIONS = (
@@ -36,7 +38,7 @@ Request = tuple[str, list[Any]]
 
 
 def available() -> bool:
-    return all((ABI_DIR / f"{name}.json").exists() for name in ("Jobs", "Referee", "VerifierRegistry"))
+    return all((ABI_DIR / f"{name}.json").exists() for name in (*RULES, *NAMES))
 
 
 def _type(item: dict[str, Any]) -> str:
@@ -52,6 +54,7 @@ class Contract:
     def __init__(self, name: str) -> None:
         artifact = json.loads((ABI_DIR / f"{name}.json").read_text())
         self.bytecode = artifact["bytecode"].removeprefix("0x")
+        self.runtime = artifact["deployedBytecode"]
         self.address = ""
         self.functions: dict[str, tuple[bytes, list[str], list[str]]] = {}
         self.errors: dict[str, str] = {}
@@ -93,20 +96,26 @@ class Transaction:
 
 
 class Chain:
-    """anvil with the three contracts deployed."""
+    """anvil with all contracts deployed."""
 
-    def __init__(self, url: str, min_stake: int, verifiers: Sequence[str]) -> None:
+    def __init__(self, url: str, min_stake: int, leave_delay: int) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
-        self.jobs, self.referee, self.registry = map(Contract, ("Jobs", "Referee", "VerifierRegistry"))
-        self.errors = {**self.jobs.errors, **self.referee.errors}
+        self.registry, opset, self.court, self.panel, self.referee, self.jobs = map(Contract, NAMES)
+        contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee, self.jobs)
+        self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
         deployer = "0x" + "d0" * 20
-        self.fund([deployer, *verifiers])
-        self._deploy(deployer, self.registry, 1, 1)
-        self._deploy(deployer, self.referee)
+        self.fund([deployer])
+        rules = {name: f"0x{0xE1E0 + k:040x}" for k, name in enumerate(RULES)}
+        self.batch([("anvil_setCode", [rules[name], Contract(name).runtime]) for name in RULES])
+        self._deploy(deployer, self.registry, 1, leave_delay)
+        self._deploy(
+            deployer, opset, *([rules[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+        )
+        self._deploy(deployer, self.court, opset.address)
+        self._deploy(deployer, self.panel, self.court.address, self.registry.address)
+        self._deploy(deployer, self.referee, self.panel.address)
         self._deploy(deployer, self.jobs, self.registry.address, min_stake, 1)
-        register = self.registry.calldata("register", "http://verifier")
-        self.mine([Transaction(v, self.registry.address, register, 1) for v in verifiers], self.now + 1)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
         """Results in the order of the requests; an error comes back as the JSON-RPC error object."""

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import astuple, dataclass, fields
 from functools import partial
 from random import Random
 from typing import Any
 
-from eth_utils.address import to_checksum_address
+from eth_account import Account
 
-from referee_py.attestation import Verdict, sign
-from referee_py.commit import Record
 from referee_py.game import clock
-from referee_py.game.book import Book, Claim, Job, JobPhase, JobTerms, Match, commitment
+from referee_py.game.book import Book
+from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.rules import apply
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
-    Attest,
-    CallVerifiers,
     Descend,
     Evidence,
     Exhibit,
-    Expire,
     JudgeInput,
     JudgeLog,
     JudgeStructure,
@@ -30,29 +26,22 @@ from referee_py.game.state import (
     Move,
     OpenRecord,
     Phase,
+    Submit,
     Timeout,
 )
 from referee_py.game.view import ChainLog, LoggedView
+from referee_py.panel.contract import Hearing
+from referee_py.panel.state import Adjudication, HearingPhase, Rules
 
+from .actions import Action, address, spoil
 from .chain import Chain, Transaction
-from .play import VERIFIER_KEYS, VERIFIERS
-from .synthetic import random_graph, value
+from .random_hearing import Bar
+from .real import random_real_graph
+from .synthetic import Graph, random_graph, value
 from .synthetic_run import Run, random_lie
 
 MIN_STAKE = 100
-FORGED_VERIFIER_KEY = bytes([9]) * 32
-
-
-@dataclass
-class Action:
-    """One transaction: the same call for the chain and for the book."""
-
-    name: str
-    transaction: Transaction
-    apply: Callable[[int], object]
-    moves: tuple[Move, ...] = ()
-    match: Match | None = None
-    refusal: str | None = None
+LEAVE_DELAY = 15
 
 
 @dataclass
@@ -71,13 +60,20 @@ class Game:
     def __init__(self, chain: Chain, book: Book, seed: object) -> None:
         self.rng = rng = Random(repr(seed))
         self.chain, self.book = chain, book
-        rounded = rng.random() < 0.4
-        self.graph = random_graph(rng, sane=rng.random() < 0.9, rounded=rounded)
+        rounded, sane, real = rng.random() < 0.35, rng.random() < 0.9, rng.random() < 0.6
+        self.graph: Graph = (
+            random_real_graph(rng)
+            if real and sane and not rounded
+            else random_graph(rng, sane=sane, rounded=rounded)
+        )
         claims = rng.randint(2, 4)
-        self.client, self.stranger = (_address(seed, name) for name in ("client", "stranger"))
-        self.parties = [self._party(_address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
+        self.client, self.stranger = (address(seed, name) for name in ("client", "stranger"))
+        self.parties = [self._party(address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
         self.logs: dict[int, ChainLog] = {}
-        count = rng.randint(1, 3)
+        self.keys = [value("key", seed, k) for k in range(rng.randint(1, 3))]
+        self.verifiers = tuple(str(Account.from_key(key).address) for key in self.keys)
+        self.bonds = [rng.randint(1, 10**6) for _ in self.keys]
+        self.bar = Bar(self)
         self.terms = JobTerms(
             program=self.graph.header,
             slots=1 if rounded else rng.randint(1, claims),
@@ -85,13 +81,23 @@ class Game:
             train_period=rng.randint(5, 40),
             reveal_period=rng.randint(5, 40),
             challenge_period=rng.randint(5, 40),
-            clock=rng.choice((2, 20, 60, 200, 200)),
-            verdict_period=rng.randint(2, 60),
-            threshold=rng.randint(1, count),
-            verifiers=VERIFIERS[:count],
+            rules=(rules := self._rules(sane)),
+            verifiers=self.verifiers if rules.threshold else (),
         )
         self.reward = rng.randint(0, 10**6)
         self.job_id = 0
+
+    def _rules(self, sane: bool) -> Rules:
+        """NOTE: of unsound programs only votes: parties refuse such a job, and a trial reads the whole structure."""
+        rng = self.rng
+        kind = rng.choices(list(Adjudication), (2, 5, 2))[0] if sane else Adjudication.ATTESTED
+        return Rules(
+            adjudication=kind,
+            threshold=0 if kind is Adjudication.ON_CHAIN else rng.randint(1, len(self.keys)),
+            verdict_period=rng.randint(2, 60),
+            appeal_period=rng.randint(2, 30),
+            clock=rng.choice((2, 20, 60, 200, 200)),
+        )
 
     def _party(self, address: str, *, honest: bool) -> Party:
         rng = self.rng
@@ -102,7 +108,18 @@ class Game:
 
     @property
     def accounts(self) -> list[str]:
-        return [self.client, self.stranger, *(party.address for party in self.parties)]
+        return [self.client, self.stranger, *(party.address for party in self.parties), *self.verifiers]
+
+    @property
+    def hearings(self) -> list[Hearing]:
+        """Those that have not ended. NOTE: a match may end before its hearing."""
+        every = self.book.panel.hearings.values()
+        mine = [hearing for hearing in every if hearing.terms.submission.job_id == self.job_id]
+        return [hearing for hearing in mine if hearing.state.phase is not HearingPhase.DONE]
+
+    @property
+    def over(self) -> bool:
+        return bool(self.job.ended) and not self.hearings
 
     @property
     def job(self) -> Job:
@@ -125,9 +142,7 @@ class Game:
             terms.train_period,
             terms.reveal_period,
             terms.challenge_period,
-            terms.clock,
-            terms.verdict_period,
-            terms.threshold,
+            astuple(terms.rules),
             list(terms.verifiers),
         )
         data = self.chain.jobs.calldata("post", wire)
@@ -142,13 +157,17 @@ class Game:
         for match in self.matches:
             state = match.state
             found += [clock.deadline(state, side) for side in (0, 1) if clock.owing(state) >> side & 1]
-            if state.phase is Phase.VERDICT:
-                found.append(state.tick + match.terms.verdict_period)
+        found += [instant for hearing in self.hearings for instant in self.bar.instants(hearing)]
         return [at for instant in found for at in (instant - 1, instant, instant + 1) if at > now]
 
     def act(self, now: int) -> Action | None:
         """The next move, or None to sit this round out."""
-        running = [match for match in self.matches if match.state.phase is not Phase.DONE]
+        running = [m for m in self.matches if m.state.phase not in (Phase.HEARING, Phase.DONE)]
+        hearings = self.hearings
+        if self.rng.random() < 0.02:
+            return self.bar.bond_action()
+        if hearings and self.rng.random() < (0.6 if running else 0.9):
+            return self.bar.act(self.rng.choice(hearings), now)
         if running and self.rng.random() < 0.9:
             return self._match_action(self.rng.choice(running), now)
         if self.matches and self.rng.random() < 0.03:
@@ -187,7 +206,8 @@ class Game:
                 return [("challenge", p) for p in parties if p.address not in claimed]
             case JobPhase.CLOSING:
                 return [] if job.open_matches else [("finalize", parties[0])]
-        return [("withdraw", p) for p in parties if self.book.credits.get(p.address)]
+        purses = self.book.credits, self.book.panel.credits
+        return [("withdraw", p) for p in parties if any(purse.get(p.address) for purse in purses)]
 
     def _job_call(
         self,
@@ -246,6 +266,8 @@ class Game:
         )
 
     def _withdraw(self, _: Party, sender: str) -> Action:
+        if self.rng.random() < 0.5:
+            return self.bar.withdrawal(sender)
         return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
 
     # --- moves of a match ---------------------------------------------------------------------------------------------
@@ -273,11 +295,9 @@ class Game:
         """What the solver plays, half of the time whole; or something that only looks like it."""
         rng, roll = self.rng, self.rng.random()
         if roll < 0.03:
-            return [rng.choice((Timeout(), Expire()))]
+            return [Timeout()]
         if roll < 0.15 and (move := self._senseless(match, side)):
             return [move]
-        if match.state.phase is Phase.VERDICT and roll < 0.8:
-            return [self._vote(match)]
         moves = self._plan(match, side, now)
         if not moves:
             return []
@@ -291,7 +311,7 @@ class Game:
     def _senseless(self, match: Match, side: int) -> Move | None:
         """A move with true data at the wrong place: another child, another case, another source."""
         rng, state = self.rng, match.state
-        runs = [self._party_of(match, k).run for k in (0, 1)]
+        runs = [self.party_of(match, k).run for k in (0, 1)]
         if state.phase is Phase.WALK:
             return self._other_child(match, runs)
         records = [run.record(state.end, state.index) for run in runs]
@@ -305,7 +325,7 @@ class Game:
         exhibit = Exhibit(*records, self.graph.structure(at), path)  # type: ignore[arg-type]
         if rng.random() < 0.4:
             proof = log_proof_of(runs[side], state) or LogProof(bytes(32), bytes(32), (), ())
-            return rng.choice((JudgeStructure(exhibit), CallVerifiers(exhibit), JudgeLog(exhibit, proof)))
+            return rng.choice((JudgeStructure(exhibit), Submit(exhibit), JudgeLog(exhibit, proof)))
         operands = self.graph.operands[at]
         k = rng.randint(0, len(operands))
         evidence = Evidence(k)
@@ -338,12 +358,12 @@ class Game:
             previous = (tree.node(0, index - 1), tuple(tree.path(index - 1)))
         return Descend(child, *halves, *previous)
 
-    def _party_of(self, match: Match, side: int) -> Party:
+    def party_of(self, match: Match, side: int) -> Party:
         owner = match.terms.players[side]
         return next((party for party in self.parties if party.address == owner), self.parties[0])
 
     def _plan(self, match: Match, side: int, now: int) -> list[Move]:
-        me, other = self._party_of(match, side), self._party_of(match, 1 - side)
+        me, other = self.party_of(match, side), self.party_of(match, 1 - side)
         log = self.logs.setdefault(id(match), ChainLog())
         serve = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
         return plan(
@@ -357,20 +377,9 @@ class Game:
             concede=me.concede,
         )
 
-    def _vote(self, match: Match) -> Move:
-        rng, state = self.rng, match.state
-        node = rng.choice(state.node)
-        if rng.random() < 0.5:
-            record = self._party_of(match, 0).run.record(state.end, state.index)
-            node = self.graph.truth(state.index, record.inputs, record.log).hash() if record else node
-        key = rng.choice((*VERIFIER_KEYS[: len(self.terms.verifiers)], FORGED_VERIFIER_KEY))
-        verdict = Verdict(match.terms.match_id, state.end, state.index, node)
-        signature = sign(verdict, match.terms.chain_id, match.terms.referee, key)
-        vote = Attest(node, signature)
-        return spoil(rng, vote) if rng.random() < 0.1 else vote
-
     def observe(self, action: Action, before: Any) -> None:
-        """Feed the public log of a match with accepted moves, one by one."""
+        """Feed the public log of a match or of a trial with accepted moves, one by one."""
+        self.bar.observe(action)
         if action.match is None:
             return
         log = self.logs.setdefault(id(action.match), ChainLog())
@@ -379,47 +388,3 @@ class Game:
             after = apply(state, action.match.terms, move, action.transaction.sender, self.chain.now)
             log.observe(state, move, after)
             state = after
-
-
-def _address(*parts: object) -> str:
-    return str(to_checksum_address(value(*parts)[:20]))
-
-
-def spoil(rng: Random, thing: Any) -> Any:
-    """The same thing with one small part wrong."""
-    match thing:
-        case bool():
-            return not thing
-        case int():
-            return rng.choice([v for v in (thing - 1, thing + 1, thing ^ 1, 0, 255) if 0 <= v < 256])
-        case bytes() if len(thing) == 32:
-            return rng.choice((bytes(32), rng.randbytes(32)))
-        case bytes():
-            at = rng.randrange(len(thing)) if thing else 0
-            return rng.choice((thing[:-1], thing + b"\0", thing[:at] + rng.randbytes(1) + thing[at + 1 :]))
-        case tuple():
-            return _spoil_tuple(rng, thing)
-        case Record():
-            part = rng.choice(("structure", "inputs", "outputs", "log"))
-            spoiled = spoil(rng, getattr(thing, part))
-            return replace(thing, **{part: spoiled[:8] if part == "outputs" else spoiled})
-    assert is_dataclass(thing), thing
-    parts = fields(thing)
-    if not parts:
-        return thing
-    name = rng.choice(parts).name
-    return replace(thing, **{name: spoil(rng, getattr(thing, name))})  # type: ignore[type-var]
-
-
-def _spoil_tuple(rng: Random, things: tuple[Any, ...]) -> tuple[Any, ...]:
-    if not things:
-        return (rng.randbytes(32),)
-    k = rng.randrange(len(things))
-    return rng.choice(
-        (
-            things[:-1],
-            (*things, rng.randbytes(32)),
-            (*things[:k], spoil(rng, things[k]), *things[k + 1 :]),
-            tuple(reversed(things)),
-        )
-    )

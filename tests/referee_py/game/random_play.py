@@ -10,16 +10,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
-from referee_py.game.book import BURNED, Book, Job, Match
+from referee_py.game.book import Book
+from referee_py.game.escrow import BURNED, Escrow
+from referee_py.game.jobs import Job, Match
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Phase
+from referee_py.panel.contract import Hearing, Trial
+from referee_py.panel.registry import Registry
+from referee_py.trial import Stage
 
-from .chain import Chain, words
-from .play import VERIFIERS
-from .random_game import Action, Game
+from .actions import Action
+from .chain import Chain, Contract, Transaction, words
+from .random_game import LEAVE_DELAY, Game
 
 
 @dataclass
@@ -31,6 +38,10 @@ class Tally:
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    hearings: Counter[str] = field(default_factory=Counter)
+    """By adjudication and how they stand, with the number of trials and of bonds lost."""
+    trials: Counter[str] = field(default_factory=Counter)
+    """By stage and losers."""
     endings: Counter[str] = field(default_factory=Counter)
 
 
@@ -40,27 +51,38 @@ class Cohort:
     def __init__(self, chain: Chain, seed: object, size: int, tally: Tally, rounds: int) -> None:
         self.chain, self.tally, self.rounds = chain, tally, rounds
         self.rng = Random(repr(("cohort", seed)))
-        self.book = Book(31337, chain.jobs.address, to_checksum_address(chain.referee.address))
+        addresses = (to_checksum_address(c.address) for c in (chain.jobs, chain.referee, chain.panel))
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
         self.games = [Game(chain, self.book, (seed, k)) for k in range(size)]
         accounts = [account for game in self.games for account in game.accounts]
-        self.tracked = [*accounts, BURNED, *VERIFIERS]
+        self.tracked = [*accounts, BURNED]
         chain.fund(accounts)
-        self.held, self.credits = self._balance(), self._credits()
+        self.purses: list[tuple[Contract, Escrow]] = [(chain.jobs, self.book), (chain.panel, self.book.panel)]
+        self.held = [self._balance(contract) for contract, _ in self.purses]
+        self.credits = [self._credits(contract) for contract, _ in self.purses]
+        self._register()
         self._post()
 
     def play(self) -> None:
         """Every game to its end, or to the last round."""
         for k in range(self.rounds):
-            live = [game for game in self.games if not game.job.ended or self.rng.random() < 0.02]
-            if all(game.job.ended for game in self.games):
+            live = [game for game in self.games if not game.over or self.rng.random() < 0.02]
+            if all(game.over for game in self.games):
                 break
             self._round(live, self._next_instant(live, hurry=k > self.rounds // 2))
         self._compare_money()
+        self._compare_bonds()
         self.tally.games += len(self.games)
         for game in self.games:
             self.tally.endings[game.job.ended.name] += 1
             for match in game.matches:
                 self.tally.reasons[match.state.reason.name] += 1
+        for hearing in self.book.panel.hearings.values():
+            state, kind = hearing.state, hearing.terms.rules.adjudication.name
+            lost = len(state.voters) - len(state.votes)
+            self.tally.hearings[f"{kind} {state.phase.name} {state.trials} trials {lost} lost"] += 1
+        for trial in self.book.panel.trials.values():
+            self.tally.trials[f"{trial.state.stage.name} {trial.state.steps > 0} {trial.state.losers}"] += 1
 
     def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
         rng, now = self.rng, self.chain.now
@@ -105,6 +127,16 @@ class Cohort:
                 break
             self.tally.accepted[name] += 1
 
+    def _register(self) -> None:
+        """Each game has verifiers of its own, so that games share nothing."""
+        now, panel, registry = self.chain.now + 1, self.chain.panel.address, self.chain.registry
+        data = registry.calldata("register", panel, "http://verifier")
+        bonds = [pair for game in self.games for pair in zip(game.verifiers, game.bonds, strict=True)]
+        sent = [Transaction(verifier, registry.address, data, bond) for verifier, bond in bonds]
+        assert all(self.chain.mine(sent, now)), "a verifier cannot be registered"
+        for verifier, bond in bonds:
+            self.book.panel.registry.register(self.book.panel.address, verifier, bond)
+
     def _post(self) -> None:
         now = self.chain.now + 1
         posts = [game.post() for game in self.games]
@@ -143,6 +175,49 @@ class Cohort:
             assert phase == game.job.phase(self.chain.now), game.job
             assert raw[1:] == job_fields(game.job), game.job
             assert (trainers, claims, groups) == rows(game.job), game.job
+        self._compare_hearings([h for h in map(self._hearing_of, actions) if h])
+
+    def _hearing_of(self, action: Action) -> Hearing | None:
+        """The hearing that an accepted move has begun or changed."""
+        if action.refusal or action.match is None:
+            return None
+        match_id = action.match.terms.match_id
+        submitted = any(move.function == "submit" for move in action.moves)
+        hearings = self.book.panel.hearings.values()
+        begun = [h for h in hearings if submitted and h.terms.submission.match_id == match_id]
+        return begun[0] if begun else action.hearing
+
+    def _compare_hearings(self, hearings: Sequence[Hearing]) -> None:
+        panel, court = self.chain.panel, self.chain.court
+        answers = self.chain.read(panel, [("getHearing", (h.terms.hearing_id,)) for h in hearings])
+        for hearing, answer in zip(hearings, answers, strict=True):
+            assert words(answer) == self._hearing_words(hearing), hearing
+        named = [
+            (h, record) for h in hearings for record in {h.state.verdict, *(r for _, r in h.state.votes)}
+        ]
+        answers = self.chain.read(panel, [("votes", (h.terms.hearing_id, record)) for h, record in named])
+        for (hearing, record), answer in zip(named, answers, strict=True):
+            found = map(to_checksum_address, panel.decode("votes", answer))
+            assert tuple(found) == hearing.state.signers(record), hearing
+        trials = [
+            k
+            for k, t in self.book.panel.trials.items()
+            for h in hearings
+            if t.hearing_id == h.terms.hearing_id
+        ]
+        answers = self.chain.read(court, [("getTrial", (number,)) for number in trials])
+        for number, answer in zip(trials, answers, strict=True):
+            compare_trial(court.decode("getTrial", answer), self.book.panel.trials[number])
+
+    def _hearing_words(self, hearing: Hearing) -> list[int]:
+        """`Hearing` of the contract, word for word."""
+        state, submission = hearing.state, hearing.terms.submission
+        return [
+            *(int(self.book.referee, 16), state.until, state.phase, state.trials, state.side, state.losers),
+            *(submission.match_id, *(int.from_bytes(h, "big") for h in (submission.hash(), state.verdict))),
+            *(int(player, 16) for player in state.players),
+            *(state.bond, state.appeal_period, int(state.defendant, 16)),
+        ]
 
     def _touches_job(self, action: Action) -> bool:
         done = action.match is not None and action.match.state.phase is Phase.DONE
@@ -152,7 +227,7 @@ class Cohort:
         """`Match` of the contract, word for word."""
         state, terms = match.state, match.terms
         numbers = (state.phase, state.posted, state.level, state.height, match.job_id, state.index)
-        rest = (terms.verdict_period, terms.threshold, state.losers, state.reason, *state.clock)
+        rest = (state.losers, state.reason, *state.clock)
         players = (int(player, 16) for player in terms.players)
         hashes = (*state.root, *state.node, state.agreed)
         jobs = int(self.book.address, 16)
@@ -161,17 +236,54 @@ class Cohort:
             *(int.from_bytes(h, "big") for h in hashes),
         ]
 
-    def _credits(self) -> dict[str, int]:
-        answers = self.chain.read(self.chain.jobs, [("credit", (account,)) for account in self.tracked])
+    def _credits(self, contract: Contract) -> dict[str, int]:
+        answers = self.chain.read(contract, [("credit", (account,)) for account in self.tracked])
         return {account: int(answer, 16) for account, answer in zip(self.tracked, answers, strict=True)}
 
-    def _balance(self) -> int:
-        return int(self.chain.batch([("eth_getBalance", [self.chain.jobs.address, "latest"])])[0], 16)
+    def _balance(self, contract: Contract) -> int:
+        return int(self.chain.batch([("eth_getBalance", [contract.address, "latest"])])[0], 16)
 
     def _compare_money(self) -> None:
-        for account, amount in self._credits().items():
-            assert amount - self.credits[account] == self.book.credits.get(account, 0), account
-        assert self._balance() - self.held == sum(self.book.credits.values()) + self.book.at_risk()
+        risks = self.book.at_risk(), self.book.panel.at_risk()
+        for k, (contract, purse) in enumerate(self.purses):
+            for account, amount in self._credits(contract).items():
+                assert amount - self.credits[k][account] == purse.credits.get(account, 0), account
+            assert self._balance(contract) - self.held[k] == sum(purse.credits.values()) + risks[k]
+
+    def _compare_bonds(self) -> None:
+        verifiers, registry = [v for game in self.games for v in game.verifiers], self.book.panel.registry
+        answers = self.chain.read(self.chain.registry, [("getVerifier", (v,)) for v in verifiers])
+        for verifier, answer in zip(verifiers, answers, strict=True):
+            bond, leaves_at, panel, _ = self.chain.registry.decode("getVerifier", answer)
+            kept = registry.verifiers.get(verifier)
+            want = (kept.bond, kept.leaves_at, kept.panel.lower()) if kept else (0, 0, "0x" + "00" * 20)
+            assert (bond, leaves_at, panel) == want, verifier
+
+
+def compare_trial(found: Any, trial: Trial) -> None:
+    """The contract's trial is that of the rules. NOTE: what nobody needs any more once it is done may differ."""
+    (_, tick, stage, posted, output, height, _, index, element, lo, hi, steps, size, losers), rest = (
+        found[:14],
+        found[14:],
+    )
+    values, clocks, players, _, nodes, agreed, states, offer = rest
+    state = trial.state
+    assert (tick, stage, losers, output) == (state.tick, state.stage, state.losers, state.output)
+    assert (clocks, tuple(map(to_checksum_address, players))) == (state.clock, state.players)
+    if state.stage is not Stage.DONE:
+        assert (posted, height, index, nodes) == (state.posted, state.height, state.index, state.nodes)
+    if state.steps:
+        assert (element, values, lo, hi, steps) == (
+            state.element,
+            state.values,
+            state.lo,
+            state.hi,
+            state.steps,
+        )
+        assert (size, agreed) == (state.state_bytes, keccak(state.agreed))
+        assert states == tuple(keccak(s) if s else bytes(32) for s in state.states)
+    if state.stage is Stage.ANSWER:
+        assert offer == keccak(state.offer)
 
 
 def job_fields(job: Job) -> tuple[object, ...]:

@@ -14,8 +14,7 @@ from referee_py.game import refusals
 from referee_py.game.state import Reason
 
 from . import chain as local
-from .play import VERIFIERS
-from .random_game import MIN_STAKE
+from .random_game import LEAVE_DELAY, MIN_STAKE
 from .random_play import Cohort, Tally
 
 EVERY_GUARD_OF_A_MATCH = {
@@ -43,13 +42,14 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     tally = Tally()
     for first in range(0, games, CHAIN):
         anvil = start_anvil(*local.ANVIL_OPTIONS)
-        chain = local.Chain(anvil.url, MIN_STAKE, VERIFIERS)
+        chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY)
         for number in range(first, first + CHAIN, COHORT):
             Cohort(chain, (seed, number), COHORT, tally, ROUNDS).play()
         os.kill(anvil.pid, signal.SIGTERM)
     print(f"\n{tally.games} games, {tally.moves} moves, {time.monotonic() - began:.0f} s")
     print(f"accepted {dict(tally.accepted)}\nrefused {dict(tally.refused)}")
     print(f"matches {dict(tally.reasons)}\njobs {dict(tally.endings)}")
+    print(f"hearings {dict(tally.hearings)}\ntrials {dict(tally.trials)}")
     return tally
 
 
