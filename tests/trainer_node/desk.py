@@ -12,6 +12,7 @@ from typing import Any
 import repops
 
 from referee_py.execute import Run
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Program, Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Job, JobPhase
@@ -48,6 +49,11 @@ def put_package(store: Store, program: Program = PROGRAM) -> bytes:
     return store.put_blob(program.to_bytes())
 
 
+def rules(adjudication: Adjudication = Adjudication.APPEALABLE, clock: int = 1000) -> Rules:
+    """One vote decides."""
+    return Rules(adjudication, 1, 1000, 1000, clock)
+
+
 def job(number: int = 1, **changes: Any) -> Job:
     """A job about the tiny program, in training."""
     values: dict[str, Any] = {
@@ -62,9 +68,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "train_period": 1000,
         "reveal_period": 1000,
         "challenge_period": 1000,
-        "clock": 1000,
-        "verdict_period": 1000,
-        "threshold": 1,
+        "rules": rules(),
         "verifiers": (),
         "client": "0x" + "cc" * 20,
         "posted": 0,

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
-from referee_py.game.book import commitment
+from referee_py.game.jobs import commitment
 from referee_py.game.state import Descend, OpenRecord, Phase, Reason, Reveal, Timeout
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
 from referee_py.rounding.mode import Rounding
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, TransactionManager, connect
@@ -58,7 +59,6 @@ PROGRAM = Terms(
     initial_root=h(14),
     strides=(1,),
 )
-OFFER = Offer(10**18, STAKE, 2, 100, 100, 100, 60, 60, (), 1)
 
 
 class Town:
@@ -87,11 +87,11 @@ class Town:
         self.client = ChainClient(self.web3, deployment)
         self.contracts = self.client.contracts
         registry = self.contracts.registry
-        self.people[3].send(Call.of(registry, "register", "http://verifier", value=10**18))
+        self.people[3].send(Call.of(registry, "register", deployment.panel, "http://verifier", value=10**18))
 
     def post(self, uri: str = "http://client", *, slots: int = 2, program: Terms = PROGRAM) -> int:
         verifiers = (self.people[3].address,)
-        offer = Offer(10**18, STAKE, slots, 100, 100, 100, 60, 60, verifiers, 1)
+        offer = Offer(10**18, STAKE, slots, 100, 100, 100, 60, verifiers=verifiers)
         terms = contract_terms(program, h(20), uri, self.client.deployment.referee, offer)
         self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
         return self.client.snapshot().job_count()
@@ -135,7 +135,8 @@ def test_job_as_it_was_posted(town: Town) -> None:
     assert job.phase is JobPhase.TRAINING
     assert job.program == PROGRAM
     assert job.client == town.people[0].address
-    assert (job.reward, job.stake, job.slots, job.clock) == (10**18, STAKE, 2, 60)
+    assert (job.reward, job.stake, job.slots) == (10**18, STAKE, 2)
+    assert job.rules == Rules(Adjudication.APPEALABLE, 1, 1800, 1800, 60)
     assert job.verifiers == (town.people[3].address,)
     assert job.commit_end == job.posted + 100
     assert (job.claims, job.groups, job.waiting) == ((), (), None)

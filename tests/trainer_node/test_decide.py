@@ -8,10 +8,19 @@ import pytest
 from eth_account import Account
 
 from referee_py.execute import Claim as Result
+from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
 from trainer_node.config import Mode
-from trainer_node.decide import NO_COMMITMENT, Do, challenger_acts, disagreements, too_risky, trainer_acts
+from trainer_node.decide import (
+    NO_COMMITMENT,
+    Do,
+    challenger_acts,
+    disagreements,
+    too_poor,
+    too_risky,
+    trainer_acts,
+)
 from trainer_node.salt import salt_of
 
 ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
@@ -33,9 +42,7 @@ def job(phase: JobPhase, **changes: object) -> Job:
         train_period=1,
         reveal_period=1,
         challenge_period=1,
-        clock=1,
-        verdict_period=1,
-        threshold=1,
+        rules=Rules(Adjudication.ATTESTED, 1, 1, 1, 1),
         verifiers=(),
         client=OTHER,
         posted=0,
@@ -131,9 +138,21 @@ def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list
 def test_a_stake_depends_on_who_may_decide_about_it(
     trusted: tuple[str, ...], threshold: int, max_stake: int, risky: bool
 ) -> None:
-    situation = job(JobPhase.TRAINING, verifiers=(ME, OTHER), threshold=threshold, stake=1)
+    rules = Rules(Adjudication.ATTESTED, threshold, 1, 1, 1)
+    situation = job(JobPhase.TRAINING, verifiers=(ME, OTHER), rules=rules, stake=1)
     assert (too_risky(situation, trusted, max_stake) is not None) == risky
     assert too_risky(replace(situation, stake=2), trusted, 1) is not None
+    # Where the court has the last word it does not matter who the verifiers are.
+    appealable = replace(situation, rules=replace(rules, adjudication=Adjudication.APPEALABLE))
+    assert too_risky(appealable, trusted, max_stake) is None
+    assert too_risky(replace(appealable, stake=2), trusted, 1) is not None
+
+
+@pytest.mark.parametrize("adjudication", Adjudication)
+def test_who_cannot_pay_for_an_appeal_does_not_stake(adjudication: Adjudication) -> None:
+    situation = job(JobPhase.TRAINING, rules=Rules(adjudication, 1, 1, 1, 1), stake=5)
+    assert too_poor(situation, 10) is None
+    assert (too_poor(situation, 9) is not None) == (adjudication is Adjudication.APPEALABLE)
 
 
 def test_disagreement_needs_an_own_result() -> None:

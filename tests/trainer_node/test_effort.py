@@ -8,11 +8,12 @@ import pytest
 import repops
 
 from referee_py.errors import InvalidProgram, Unavailable
+from referee_py.panel.state import Adjudication
 from trainer_node.chain import JobPhase
 from trainer_node.decide import too_late, too_slow
 from trainer_node.effort import MARGIN, Effort, measure
 
-from .desk import TERMS, job, tiny_package
+from .desk import TERMS, job, rules, tiny_package
 
 
 class Clock:
@@ -76,5 +77,9 @@ def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:
 def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> None:
     effort = Effort(1.0, 1.0)
     needed = MARGIN * effort.dispute_s(TERMS)
-    assert too_slow(job(clock=int(needed)), effort) is None
-    assert too_slow(job(clock=int(needed) - 1), effort) is not None
+    for adjudication in Adjudication:
+        assert too_slow(job(rules=rules(adjudication, int(needed))), effort) is None
+        assert "clock" in (too_slow(job(rules=rules(adjudication, int(needed) - 1)), effort) or "")
+    hasty = replace(rules(clock=int(needed)), appeal_period=int(needed) - 1)
+    assert "appeal period" in (too_slow(job(rules=hasty), effort) or "")
+    assert too_slow(job(rules=replace(hasty, adjudication=Adjudication.ON_CHAIN)), effort) is None

@@ -52,7 +52,7 @@ class Table:
         claim = self.replay.train()
         leaves = list(self.replay.run_tree(0, 0, TERMS.steps).leaves)
         self.lie = Tree(Tag.RUN_TREE, [leaves[0], b"\1" * 32, b"\2" * 32])
-        terms = MatchTerms(TERMS, 100, 100, 1, (ME,), (ME, LIAR), match_id=1, chain_id=1, referee=ME)
+        terms = MatchTerms(TERMS, 100, (ME, LIAR), match_id=1)
         state = opened(terms, (claim.root, self.lie.root), POSTED)
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.log = ChainLog()
@@ -129,12 +129,13 @@ def test_the_endpoint_hides_what_was_published_expect_an_error_not_silence(table
     assert table.play([]) == ["descend", "refine"]
 
 
-def test_verifiers_are_called_expect_their_inputs_published(table: Table) -> None:
-    state = replace(table.match.state, phase=Phase.VERDICT, start=6, end=7, index=8, height=0, level=3)
+def test_the_panel_hears_expect_the_tensors_published(table: Table) -> None:
+    state = replace(table.match.state, phase=Phase.HEARING, start=6, end=7, index=8, height=0, level=3)
     table.match = replace(table.match, state=state)
     record = table.replay.record(7, 8)
-    for tensor in record.inputs:
-        table.store.forget(Name(Kind.TENSOR, tensor))
+    tensors = [Name(Kind.TENSOR, tensor) for tensor in (*record.inputs, *record.outputs)]
+    for tensor in tensors:
+        table.store.forget(tensor)
     assert table.play([]) is None
-    assert all(table.store.has(Name(Kind.TENSOR, tensor)) for tensor in record.inputs)
-    assert table.play([], now=POSTED + 200) == ["expire"]
+    assert all(map(table.store.has, tensors))
+    assert table.play([], now=POSTED + 200) is None, "nobody owes a move: the panel ends it"

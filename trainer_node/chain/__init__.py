@@ -4,7 +4,7 @@ from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
 from .hearings import HearingInfo, TrialInfo
 from .outbox import Call, Receipt
-from .retrace import recorded, retrace, transactions
+from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import FeePolicy, TransactionManager
 from .views import Claim, Group, Job, JobPhase, MatchInfo, Trainer
@@ -32,5 +32,5 @@ __all__ = [
     "load_artifact",
     "recorded",
     "retrace",
-    "transactions",
+    "transactions_of",
 ]

@@ -102,12 +102,12 @@ def retrace(snapshot: Snapshot, job: Job, match_id: int) -> Course:
     roots = hashes(opened.args["roots"])
     state = game.opened(match.terms, (roots[0], roots[1]), snapshot.instant(opened.block))
     again = _Again(snapshot, job, match, state)
-    for tx_hash in transactions(snapshot, job, match_id):
+    for tx_hash in transactions_of(snapshot, job, match_id):
         again.play(tx_hash)
     return again.course
 
 
-def transactions(snapshot: Snapshot, job: Job, match_id: int) -> list[bytes]:
+def transactions_of(snapshot: Snapshot, job: Job, match_id: int) -> list[bytes]:
     """Those that have made a match, once it was opened, its hearing and its trials, in order."""
     events = [event for event in snapshot.events(match_id) if event.name != "Opened"]
     hearing = snapshot.hearing(job, match_id)

@@ -11,7 +11,7 @@ from web3 import Web3
 
 from referee_py.game.state import Reason, sides
 
-from ..chain import ChainClient, JobPhase, recorded, retrace, transactions
+from ..chain import ChainClient, JobPhase, recorded, retrace, transactions_of
 from ..deploy import ETHER
 from .cast import CASES, Part, expected
 
@@ -96,7 +96,7 @@ def disputes(client: ChainClient, job_id: int) -> list[Dispute]:
     found = []
     for match_id in snapshot.matches_of(job_id):
         state = snapshot.match(job, match_id).state
-        hashes = transactions(snapshot, job, match_id)
+        hashes = transactions_of(snapshot, job, match_id)
         receipts = [client.web3.eth.get_transaction_receipt(HexBytes(tx_hash)) for tx_hash in hashes]
         operator = state.index if state.in_step_tree(job.program) and state.height == 0 else None
         gas = sum(receipt["gasUsed"] for receipt in receipts)
