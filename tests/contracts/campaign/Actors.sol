@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Stage} from "./Stage.sol";
+import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
+import {
+    Adjudication,
+    Claim,
+    Group,
+    Job,
+    JobPhase,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
+import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
+import {Match, Phase} from "contracts/interfaces/IReferee.sol";
+
+/// @title Actors
+/// @notice Three honest people and an honest verifier, who answer at once; and everybody else, who do as they are told.
+///
+/// Verifiers 0 and 1 are honest, 2 and 3 are not. An attested job names 0, 1 and 2; an appealable one 0, 2 and 3, so that
+/// its verdicts may be lies.
+abstract contract Actors is Stage {
+    uint160 internal constant HONEST = 3;
+    uint160 internal constant PEOPLE = 9;
+    uint256 internal constant HONEST_VERIFIERS = 2;
+    address internal constant CLIENT = address(0xC11E);
+
+    uint256[] internal keys = [uint256(0x101), 0x102, 0x103, 0x104];
+    /// @dev Jobs that have not ended.
+    uint256[] internal live;
+    /// @dev Matches that have not ended, and those whose verdict may still cost somebody a bond.
+    uint256[] internal watched;
+    mapping(uint256 id => bool) private _seen;
+    mapping(uint256 id => uint64[2]) private _clocks;
+
+    /// @dev What went wrong; empty if nothing did.
+    string public broken;
+
+    constructor() {
+        vm.warp(1_700_000_000);
+        vm.deal(CLIENT, 1e24);
+        for (uint160 n = 0; n < PEOPLE; ++n) {
+            vm.deal(person(n), 1e24);
+        }
+        for (uint256 i = 0; i < keys.length; ++i) {
+            vm.deal(vm.addr(keys[i]), 1e24);
+            enlist(i);
+        }
+    }
+
+    function person(uint160 n) internal pure returns (address) {
+        return address(0xF00000 + n);
+    }
+
+    function isHonest(address who) internal pure returns (bool) {
+        return uint160(who) - 0xF00000 < HONEST;
+    }
+
+    function enlist(uint256 i) internal {
+        vm.prank(vm.addr(keys[i]));
+        registry.register{value: BOND}(address(panel), "http://verifier");
+    }
+
+    // ------------------------------------------------------------------ who is honest answers at once
+
+    function answer() public {
+        for (uint256 i = 0; i < live.length; ++i) {
+            _lookAt(live[i]);
+        }
+        for (uint256 i = watched.length; i > 0; --i) {
+            uint256 id = watched[i - 1];
+            for (uint256 moves = 0; _answer(id, referee.getMatch(id)); ++moves) {
+                if (moves == 20) return _break("an answer never ends");
+            }
+            _checkClocks(id);
+            if (_isOver(id)) {
+                watched[i - 1] = watched[watched.length - 1];
+                watched.pop();
+            }
+        }
+    }
+
+    function _break(string memory what) internal {
+        broken = what;
+    }
+
+    function _isOver(uint256 id) internal view returns (bool) {
+        HearingPhase phase = panel.getHearing(hearingOf(id)).phase;
+        return referee.getMatch(id).phase == Phase.Done
+            && (phase == HearingPhase.None || phase == HearingPhase.Done);
+    }
+
+    /// @dev Reveals what honest trainers have committed to, looks for new matches, and whether the honest have lost.
+    function _lookAt(uint256 job) private {
+        (JobPhase phase,, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
+            jobs.viewOf(job);
+        if (phase == JobPhase.Reveal) {
+            bool revealed;
+            for (uint256 i = 0; i < trainers.length; ++i) {
+                address who = trainers[i].owner;
+                if (!isHonest(who) || trainers[i].revealed || trainers[i].commitment == 0) continue;
+                reveal(job, who);
+                revealed = true;
+            }
+            if (revealed) (,,, claims, groups) = jobs.viewOf(job);
+        }
+        for (uint256 i = 0; i < claims.length; ++i) {
+            if (claims[i].lost && isHonest(claims[i].owner)) _break("an honest claim is lost");
+        }
+        for (uint256 i = 0; i < groups.length; ++i) {
+            uint256 id = groups[i].matchId;
+            if (id == 0 || _seen[id]) continue;
+            _seen[id] = true;
+            watched.push(id);
+            _clocks[id] = referee.getMatch(id).clock;
+        }
+    }
+
+    /// @dev Time is conserved: no clock ever shows more than before.
+    function _checkClocks(uint256 id) private {
+        uint64[2] memory now_ = referee.getMatch(id).clock;
+        uint64[2] storage before = _clocks[id];
+        if (now_[0] > before[0] || now_[1] > before[1]) _break("a clock has gained time");
+        if (now_[0] != before[0] || now_[1] != before[1]) _clocks[id] = now_;
+    }
+
+    /// @dev Makes a move that an honest spokesman or verifier owes; false if none does.
+    function _answer(uint256 id, Match memory m) private returns (bool) {
+        if (m.phase == Phase.Hearing || m.phase == Phase.Done) return _answerHearing(id, m);
+        for (uint8 side = 0; side < 2; ++side) {
+            if (!isHonest(m.players[side])) continue;
+            if (m.phase == Phase.Refine) {
+                if (m.posted & (1 << side) != 0) continue;
+                publish(id, m, side);
+                return true;
+            }
+            // NOTE: in half of the matches the trees are published, in the others they are shown piece by piece.
+            if (m.posted == 3 || id & 1 == 0) conclude(id, m);
+            else if (m.posted & (1 << side) == 0) publish(id, m, side);
+            else continue;
+            return true;
+        }
+        return false;
+    }
+
+    function _answerHearing(uint256 id, Match memory m) private returns (bool) {
+        uint256 hearingId = hearingOf(id);
+        Hearing memory h = panel.getHearing(hearingId);
+        if (h.phase == HearingPhase.Voting) {
+            return block.timestamp < h.until && _voteHonestly(id, m, hearingId);
+        }
+        if (h.phase == HearingPhase.Ruled) return block.timestamp < h.until && _appealHonestly(id, m, h);
+        if (h.phase == HearingPhase.Defence) {
+            return block.timestamp < h.until && _standHonestly(id, m, hearingId, h);
+        }
+        (uint256 value0, uint256 value1) = valuesOf(m);
+        if (h.phase == HearingPhase.Trial) {
+            return _tryHonestly(hearingId, isHonest(m.players[0]), isHonest(m.players[1]), value0, value1);
+        }
+        if (h.phase != HearingPhase.Stand) return false;
+        uint256 defended = _valueOf(h.verdict);
+        bool defends = h.defendant == vm.addr(keys[0]) || h.defendant == vm.addr(keys[1]);
+        bool accuses = isHonest(m.players[h.side]);
+        return h.side == 0
+            ? _tryHonestly(hearingId, accuses, defends, value0, defended)
+            : _tryHonestly(hearingId, defends, accuses, defended, value1);
+    }
+
+    function _voteHonestly(uint256 id, Match memory m, uint256 hearingId) private returns (bool) {
+        for (uint256 i = 0; i < HONEST_VERIFIERS; ++i) {
+            address verifier = vm.addr(keys[i]);
+            if (!jobs.isVerifier(m.jobId, verifier) || panel.voted(hearingId, verifier)) continue;
+            vote(id, m, keys[i], 1);
+            return true;
+        }
+        return false;
+    }
+
+    function _appealHonestly(uint256 id, Match memory m, Hearing memory h) private returns (bool) {
+        for (uint8 side = 0; side < 2; ++side) {
+            if (!isHonest(m.players[side]) || m.node[side] == h.verdict) continue;
+            appeal(id, m, m.players[side]);
+            return true;
+        }
+        return false;
+    }
+
+    function _standHonestly(uint256 id, Match memory m, uint256 hearingId, Hearing memory h)
+        private
+        returns (bool)
+    {
+        address[] memory signers = panel.votes(hearingId, h.verdict);
+        for (uint256 i = 0; i < signers.length; ++i) {
+            if (signers[i] != vm.addr(keys[0]) && signers[i] != vm.addr(keys[1])) continue;
+            stand(id, m, signers[i], _valueOf(h.verdict));
+            return true;
+        }
+        return false;
+    }
+
+    function _tryHonestly(uint256 hearingId, bool honest0, bool honest1, uint256 value0, uint256 value1)
+        private
+        returns (bool)
+    {
+        if (!honest0 && !honest1) return false;
+        uint256 trialId = trialOf(hearingId);
+        Trial memory t = court.getTrial(trialId);
+        if (t.stage == TrialStage.Outputs) {
+            uint8 side = honest0 && t.posted & 1 == 0 ? 0 : 1;
+            if ((side == 1 && !honest1) || t.posted & (1 << side) != 0) return false;
+            playTrial(trialId, side, value0, value1);
+        } else {
+            // NOTE: both outputs have been shown, so whoever is honest has what it needs.
+            playTrial(trialId, 0, value0, value1);
+        }
+        return true;
+    }
+
+    function _valueOf(bytes32 record) internal view returns (uint256 value) {
+        while (recordHash(value) != record) ++value;
+    }
+
+    // ------------------------------------------------------------------ jobs
+
+    function terms(Adjudication adjudication, uint8 slots) internal view returns (Terms memory t) {
+        (t.program, t.referee, t.slots, t.stake) = (program(), address(referee), slots, STAKE);
+        (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
+        t.rules.adjudication = adjudication;
+        (t.rules.verdictPeriod, t.rules.appealPeriod, t.rules.clock) = (PERIOD, PERIOD, CLOCK);
+        if (adjudication == Adjudication.OnChain) return t;
+        t.rules.threshold = 2;
+        t.verifiers = new address[](3);
+        bool attested = adjudication == Adjudication.Attested;
+        (t.verifiers[0], t.verifiers[1]) = (vm.addr(keys[0]), vm.addr(keys[attested ? 1 : 3]));
+        t.verifiers[2] = vm.addr(keys[2]);
+    }
+
+    function join(uint256 job, address who, uint16 run) internal {
+        runOf[job][who] = run;
+        vm.prank(who);
+        jobs.join{value: STAKE}(job);
+    }
+
+    function commit(uint256 job, address who) internal {
+        bytes32 root = rootOf(runOf[job][who]);
+        bytes32 commitment = jobs.commitmentOf(job, who, root, checkpoint(runOf[job][who], 4), 0, "salt");
+        vm.prank(who);
+        jobs.commit(job, commitment);
+    }
+
+    function reveal(uint256 job, address who) internal {
+        Claim memory c = _claim(runOf[job][who]);
+        vm.prank(who);
+        jobs.reveal(job, c, 0, "salt");
+    }
+
+    function challenge(uint256 job, address who, uint16 run) internal {
+        Claim memory c = _claim(run);
+        vm.prank(who);
+        jobs.challenge{value: STAKE}(job, c);
+        runOf[job][who] = run;
+    }
+
+    function _claim(uint16 run) private view returns (Claim memory c) {
+        (c.root, c.last, c.lastPath) = (rootOf(run), checkpoint(run, 4), new bytes32[](1));
+        c.lastPath[0] = checkpoint(run, 2);
+    }
+
+    /// @dev Who has ended is checked and forgotten.
+    function over(uint256 i) internal {
+        uint256 id = live[i];
+        live[i] = live[live.length - 1];
+        live.pop();
+        (JobPhase phase, Job memory job,, StakedClaim[] memory claims,) = jobs.viewOf(id);
+        if (phase != JobPhase.Accepted || job.acceptedRoot == rootOf(TRUTH)) return;
+        for (uint256 k = 0; k < claims.length; ++k) {
+            if (isHonest(claims[k].owner)) _break("an honest party took part, and a lie was accepted");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "../Base.t.sol";
+import {Actors} from "./Actors.sol";
+import {
+    Adjudication,
+    Group,
+    Job,
+    JobPhase,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
+import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
+import {Match, Phase} from "contracts/interfaces/IReferee.sol";
+
+/// @notice What the fuzzer may do: one act of anybody at a time, whether it is allowed or not.
+contract Handler is Actors {
+    enum Act {
+        Post,
+        Reveal,
+        Challenge,
+        Finalize,
+        Publish,
+        Conclude,
+        Vote,
+        Appeal,
+        Stand,
+        Try,
+        Poke,
+        Wait,
+        Enlist,
+        Withdraw
+    }
+
+    uint256 private constant MAX_JOBS = 3;
+
+    /// @dev How often each act was allowed.
+    uint256[14] public done;
+
+    function act(uint256 seed) external {
+        Act kind = seed % 4 == 0 ? Act((seed >> 2) % done.length) : _sensible(seed);
+        try this.perform(kind, seed >> 8) {
+            ++done[uint256(kind)];
+        } catch {}
+        try this.answer() {}
+        catch {
+            _break("a move of the honest is refused");
+        }
+    }
+
+    /// @dev Something that the phase of some match allows, or what brings matches about.
+    function _sensible(uint256 seed) private view returns (Act) {
+        uint256 choice = (seed >> 2) % 16;
+        if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
+        if (choice == 2) return Act.Wait;
+        (uint256 id, Match memory m) = _match(seed >> 8);
+        if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 9 ? Act.Conclude : Act.Publish;
+        if (m.phase == Phase.Refine) return Act.Publish;
+        HearingPhase phase = panel.getHearing(hearingOf(id)).phase;
+        if (phase == HearingPhase.Voting) return Act.Vote;
+        if (phase == HearingPhase.Ruled) return choice < 9 ? Act.Appeal : Act.Wait;
+        if (phase == HearingPhase.Defence) return choice < 6 ? Act.Wait : Act.Stand;
+        return Act.Try;
+    }
+
+    function perform(Act kind, uint256 seed) external {
+        if (kind == Act.Post) return _post(seed);
+        if (kind == Act.Reveal) return _reveal(seed);
+        if (kind == Act.Challenge) return _challenge(seed);
+        if (kind == Act.Finalize) return _finalize(seed);
+        if (kind == Act.Wait) return _wait(seed);
+        if (kind == Act.Enlist) return enlist(HONEST_VERIFIERS + seed % 2);
+        if (kind == Act.Withdraw) return _withdraw(seed);
+        (uint256 id, Match memory m) = _match(seed);
+        if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
+        if (kind == Act.Conclude) conclude(id, m);
+        if (kind == Act.Vote) _vote(id, m, seed);
+        if (kind == Act.Appeal) appeal(id, m, m.players[seed & 1]);
+        if (kind == Act.Stand) _stand(id, m, seed);
+        if (kind == Act.Try) _try(id, m, seed);
+        if (kind == Act.Poke && !poke(id, m)) revert NotSo("something follows");
+    }
+
+    // ------------------------------------------------------------------ jobs
+
+    function _post(uint256 seed) private {
+        if (live.length == MAX_JOBS) revert NotSo("there is room");
+        uint8 slots = uint8(1 + (seed >> 8) % 3);
+        Terms memory t = terms(Adjudication(seed % 3), slots);
+        vm.prank(CLIENT);
+        uint256 job = jobs.post{value: 10 ether}(t);
+        live.push(job);
+        for (uint160 n = 0; n < slots; ++n) {
+            address who = person(uint160((seed >> 16) + n) % PEOPLE);
+            join(job, who, _runFor(who, seed >> (32 + 16 * n)));
+            if ((seed >> (24 + n)) & 7 != 0) commit(job, who);
+        }
+    }
+
+    /// @dev The honest have the truth; others what they like, the truth included, and lies in what nobody sees at first.
+    function _runFor(address who, uint256 seed) private pure returns (uint16) {
+        if (isHonest(who)) return TRUTH;
+        uint16 lie = TRUTH ^ uint16(uint256(1 + seed % 3) << (2 * ((seed >> 8) % 8)));
+        return seed & 0x80 == 0 ? lie : uint16(seed);
+    }
+
+    function _reveal(uint256 seed) private {
+        uint256 job = _job(seed);
+        (,, Trainer[] memory trainers,,) = jobs.viewOf(job);
+        reveal(job, trainers[(seed >> 16) % trainers.length].owner);
+    }
+
+    function _challenge(uint256 seed) private {
+        address who = person(uint160(seed >> 16) % PEOPLE);
+        challenge(_job(seed), who, _runFor(who, seed >> 32));
+    }
+
+    function _finalize(uint256 seed) private {
+        uint256 i = (seed >> 4) % live.length;
+        if (jobs.phaseOf(live[i]) == JobPhase.Closing) jobs.finalize(live[i]);
+        if (jobs.phaseOf(live[i]) < JobPhase.Accepted) revert NotSo("it has ended");
+        over(i);
+    }
+
+    // ------------------------------------------------------------------ hearings and trials
+
+    function _vote(uint256 id, Match memory m, uint256 seed) private {
+        (uint256 value0, uint256 value1) = valuesOf(m);
+        uint256 choice = seed & 3;
+        uint256 value = choice == 0 ? 1 : choice == 1 ? value0 : choice == 2 ? value1 : (seed >> 2) & 3;
+        vote(id, m, keys[HONEST_VERIFIERS + (seed >> 4) % 2], value);
+    }
+
+    function _stand(uint256 id, Match memory m, uint256 seed) private {
+        Hearing memory h = panel.getHearing(hearingOf(id));
+        stand(id, m, vm.addr(keys[HONEST_VERIFIERS + seed % 2]), _valueOf(h.verdict));
+    }
+
+    function _try(uint256 id, Match memory m, uint256 seed) private {
+        uint256 hearingId = hearingOf(id);
+        Hearing memory h = panel.getHearing(hearingId);
+        (uint256 value0, uint256 value1) = valuesOf(m);
+        if (h.phase == HearingPhase.Stand) {
+            if (h.side == 0) value1 = _valueOf(h.verdict);
+            else value0 = _valueOf(h.verdict);
+        }
+        playTrial(trialOf(hearingId), uint8(seed) & 1, value0, value1);
+    }
+
+    /// @dev NOTE: shorter than any period, so that the honest find the time to act in each phase.
+    function _wait(uint256 seed) private {
+        uint256 kind = seed % 4;
+        pass(kind == 0 ? 1 + (seed >> 2) % 10 : kind == 1 ? CLOCK / 2 : CLOCK + 1);
+    }
+
+    function _withdraw(uint256 seed) private {
+        address who = person(uint160(seed >> 8) % PEOPLE);
+        vm.prank(who);
+        if (seed & 1 == 0) jobs.withdraw();
+        else panel.withdraw();
+    }
+
+    // ------------------------------------------------------------------ choices
+
+    function _job(uint256 seed) private view returns (uint256) {
+        return live[(seed >> 4) % live.length];
+    }
+
+    function _match(uint256 seed) private view returns (uint256 id, Match memory m) {
+        id = watched[(seed >> 24) % watched.length];
+        m = referee.getMatch(id);
+    }
+
+    // ------------------------------------------------------------------ the end
+
+    /// @dev Nobody but the honest does anything any more. Everything ends, in bounded time.
+    function finish() external {
+        answer();
+        uint256 began = block.timestamp;
+        for (uint256 rounds = 0; live.length + watched.length > 0; ++rounds) {
+            if (rounds == 200) return _break("something never ends");
+            pass(CLOCK + 1);
+            answer();
+            for (uint256 i = watched.length; i > 0; --i) {
+                poke(watched[i - 1], referee.getMatch(watched[i - 1]));
+            }
+            answer();
+            for (uint256 i = live.length; i > 0; --i) {
+                _end(i - 1);
+            }
+        }
+        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand.
+        if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD)) _break("it took too long");
+    }
+
+    function _end(uint256 i) private {
+        JobPhase phase = jobs.phaseOf(live[i]);
+        if (phase == JobPhase.Closing) {
+            try jobs.finalize(live[i]) {
+                phase = jobs.phaseOf(live[i]);
+            } catch {}
+        }
+        if (phase >= JobPhase.Accepted) over(i);
+    }
+
+    // ------------------------------------------------------------------ money
+
+    function accounts() public view returns (address[] memory list) {
+        list = new address[](PEOPLE + keys.length + 2);
+        for (uint160 n = 0; n < PEOPLE; ++n) {
+            list[n] = person(n);
+        }
+        for (uint256 i = 0; i < keys.length; ++i) {
+            list[PEOPLE + i] = vm.addr(keys[i]);
+        }
+        list[PEOPLE + keys.length] = CLIENT;
+        list[PEOPLE + keys.length + 1] = jobs.BURNED();
+    }
+
+    /// @dev What everybody is owed is there; and groups, matches and claims agree.
+    function check() external view {
+        address[] memory list = accounts();
+        (uint256 owed, uint256 owedByPanel) = (0, 0);
+        for (uint256 i = 0; i < list.length; ++i) {
+            owed += jobs.credit(list[i]);
+            owedByPanel += panel.credit(list[i]);
+        }
+        for (uint256 job = 1; job <= jobs.jobCount(); ++job) {
+            owed += _checkJob(job);
+        }
+        for (uint256 i = 0; i < watched.length; ++i) {
+            owedByPanel += panel.getHearing(hearingOf(watched[i])).bond;
+        }
+        eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
+        eq(address(panel).balance, owedByPanel, "panel: balance = credits + bonds of open appeals");
+        for (uint256 i = 0; i < HONEST_VERIFIERS; ++i) {
+            eq(registry.getVerifier(vm.addr(keys[i])).bond, BOND, "an honest verifier keeps its bond");
+        }
+    }
+
+    /// @dev Gives what a job has in escrow.
+    function _checkJob(uint256 id) private view returns (uint256 escrow) {
+        (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
+            jobs.viewOf(id);
+        _checkGroups(job, claims, groups);
+        if (job.ended != JobPhase.None) return 0;
+        escrow = job.reward;
+        for (uint256 i = 0; i < claims.length; ++i) {
+            if (!claims[i].lost) escrow += job.terms.stake;
+        }
+        for (uint256 i = 0; i < trainers.length; ++i) {
+            if (!trainers[i].revealed) escrow += job.terms.stake;
+        }
+    }
+
+    function _checkGroups(Job memory job, StakedClaim[] memory claims, Group[] memory groups) private pure {
+        (uint256 playing, uint256 idle) = (0, 0);
+        for (uint256 g = 0; g < groups.length; ++g) {
+            uint8[] memory members = groups[g].members;
+            for (uint256 k = 0; k < members.length; ++k) {
+                yes(
+                    claims[members[k]].lost == (k < groups[g].spokesman),
+                    "who has lost is before the spokesman"
+                );
+            }
+            bool alive = groups[g].spokesman < members.length;
+            if (groups[g].matchId != 0) ++playing;
+            else if (alive && job.waiting != g + 1) ++idle;
+            yes(alive || groups[g].matchId == 0, "a dead group plays no match");
+        }
+        eq(playing, 2 * uint256(job.openMatches), "two groups a match");
+        if (job.ended != JobPhase.Void) eq(idle, 0, "every living group waits or plays");
+    }
+}
+
+/// @notice Honest and hostile people, several jobs, matches, hearings and trials at the same time: 50,000 acts, or a million
+/// in the profile `campaign`.
+/// forge-config: default.invariant.runs = 250
+/// forge-config: default.invariant.depth = 200
+/// forge-config: campaign.invariant.runs = 5000
+/// forge-config: campaign.invariant.depth = 200
+contract CampaignTest is Base {
+    Handler private handler = new Handler();
+
+    struct Selectors {
+        address target;
+        bytes4[] selectors;
+    }
+
+    function targetContracts() external view returns (address[] memory list) {
+        list = new address[](1);
+        list[0] = address(handler);
+    }
+
+    function targetSelectors() external view returns (Selectors[] memory list) {
+        list = new Selectors[](1);
+        list[0] = Selectors(address(handler), new bytes4[](1));
+        list[0].selectors[0] = Handler.act.selector;
+    }
+
+    /// @dev Every act is allowed now and then, or the campaign would show nothing. NOTE: who enlists again has been slashed.
+    function test_everyActIsReached() external {
+        for (uint256 i = 0; i < 1000; ++i) {
+            handler.act(uint256(keccak256(abi.encode(i))));
+        }
+        _unbroken();
+        for (uint256 kind = 0; kind < 14; ++kind) {
+            yes(handler.done(kind) > 1, vm.toString(kind));
+        }
+    }
+
+    /// @dev No honest claim is lost, no clock gains time, no answer is refused.
+    function invariant_theHonestLoseNothing() external view {
+        _unbroken();
+    }
+
+    /// @dev At the end of each run: all adds up, everything ends, and all adds up again.
+    function afterInvariant() external {
+        handler.check();
+        handler.finish();
+        _unbroken();
+        handler.check();
+    }
+
+    function _unbroken() private view {
+        string memory broken = handler.broken();
+        if (bytes(broken).length > 0) revert NotSo(broken);
+    }
+}
