@@ -2,7 +2,7 @@
 
     scripts/mutants.py [part of a name ...]
 
-Each is tried in a copy of the contracts and their tests. Exits with 1 if one survives, applies nowhere or does not compile.
+Each is tried in a copy of the contracts and their tests. Exits with 1 if one survives, or does not apply or compile.
 """
 
 from __future__ import annotations
