@@ -10,7 +10,7 @@ from referee_py.game.state import Reason
 from referee_py.panel.state import Adjudication, HearingPhase, HearingState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import recorded
+from trainer_node.chain import JobPhase, recorded
 from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
 from trainer_node.replay import Replay
@@ -29,10 +29,8 @@ def hearings(arena: Arena) -> list[HearingState]:
     return [hearing for hearing in found if hearing is not None]
 
 
-@pytest.mark.parametrize("serve", [True, False])
-def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle, serve: bool) -> None:
-    """Data trees are served, or shown on-chain piece by piece; the truth does not depend on it."""
-    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0, "serve": serve}
+def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
@@ -74,13 +72,24 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
 
 
 def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE]) as arena:
-        arena.members = [member for member in arena.members if not member.name.startswith("verifier")]
+    """Nobody serves anything, so they cannot have the inputs; before the court outputs are shown piece by piece."""
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], serve=False) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
         (hearing,) = hearings(arena)
         assert (hearing.trials, hearing.voters) == (1, ())
+
+
+def test_verifiers_who_decide_alone_and_are_silent_make_the_job_void(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    settings = {"adjudication": Adjudication.ATTESTED, "serve": False}
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+        outcome = arena.play()
+        assert outcome.matches == [(Reason.UNRESOLVED, set())]
+        assert outcome.job.phase is JobPhase.VOID
+        assert all(profit == 0 for profit in outcome.profit.values())
 
 
 class Mute:

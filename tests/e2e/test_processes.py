@@ -52,6 +52,7 @@ def post(
         challenge_period=challenge_period,
         clock=60,
         verdict_period=60,
+        appeal_period=10,
         verifiers=(stage.accounts["verifier"],),
         threshold=1,
     )

@@ -52,13 +52,13 @@ def test_moves_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path, 
         play_until(arena, lambda job: job.commitments == 2)
         before = rpc(arena, "evm_snapshot")
 
-        def verifiers_called(job: Job) -> bool:
+        def panel_hears(job: Job) -> bool:
             snapshot = arena.client.snapshot()
             return any(
-                snapshot.match(job, match_id).state.phase is Phase.VERDICT for match_id in job.match_ids()
+                snapshot.match(job, match_id).state.phase is Phase.HEARING for match_id in job.match_ids()
             )
 
-        play_until(arena, verifiers_called)
+        play_until(arena, panel_hears)
         assert rpc(arena, "evm_revert", before) is True
         assert not arena.client.snapshot().job(arena.job_id).match_ids()
         outcome = arena.play()

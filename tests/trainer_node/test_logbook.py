@@ -218,6 +218,6 @@ class TestFollowed:
 
 def test_the_logs_of_a_step_get_what_memory_is_left() -> None:
     program = near.PROGRAM
-    needed = sum(19 + 12 + 11 * count for count in (0, 0, 0, 16, 8, 8))
+    needed = sum(19 + 12 + 11 * count for count in (0, 0, 0, 24, 8, 8))
     assert step_limit(program, 1 << 30) == needed
     assert step_limit(program, -5) == min(needed, MIN_LOG_BYTES), "there is always room for a little"

@@ -57,7 +57,13 @@ class Result:
     """Bytes of artifacts that each party got from others."""
 
 
-def play(scenario: Scenario, lie: Lie, bundle: Bundle, folder: Path, adjudication: Adjudication) -> Result:
+def play(
+    scenario: Scenario,
+    lie: Lie,
+    bundle: Bundle,
+    folder: Path,
+    adjudication: Adjudication = Adjudication.APPEALABLE,
+) -> Result:
     """Play it in ``folder``, telling what happens."""
     configure_logging(level="warning")
     parts = cast(scenario, lie, bundle.terms.steps)
