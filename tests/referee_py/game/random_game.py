@@ -60,7 +60,7 @@ class Game:
     def __init__(self, chain: Chain, book: Book, seed: object) -> None:
         self.rng = rng = Random(repr(seed))
         self.chain, self.book = chain, book
-        rounded, sane, real = rng.random() < 0.35, rng.random() < 0.9, rng.random() < 0.6
+        rounded, sane, real = rng.random() < 0.3, rng.random() < 0.9, rng.random() < 0.65
         self.graph: Graph = (
             random_real_graph(rng)
             if real and sane and not rounded

@@ -13,7 +13,7 @@ from referee_py.commit import Record
 from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, Escalate, HearingPhase, Move, Proceed, Stand
-from referee_py.trial import NodesReveal, ShowLeaf, Stage, Timeout
+from referee_py.trial import NodesReveal, ShowLeaf, Timeout
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
 from tests.referee_py.trial.parties import Known
@@ -90,14 +90,17 @@ class Bar:
         match state.phase:
             case HearingPhase.VOTING if now < state.until or rng.random() < 0.05:
                 return self._vote(hearing), anybody
+            case HearingPhase.VOTING if rng.random() < 0.3:
+                move = rng.choice((Escalate(terms.submission, terms.dispute), Proceed(terms.submission)))
+                return move, anybody
             case HearingPhase.RULED if rng.random() < 0.3:
                 return Appeal(terms.submission, terms.dispute), rng.choice(terms.submission.players)
             case HearingPhase.DEFENCE if rng.random() < 0.3:
                 return self._stand(hearing), rng.choice(state.signers(state.verdict))
         right = rng.choice(self._records(hearing))
         me = rng.choice((*terms.submission.players, *state.voters, anybody))
-        move = plan(state, terms, me, right, now)
-        return (move, me) if move else None
+        due = plan(state, terms, me, right, now)
+        return (due, me) if due else None
 
     def _every(self, hearing: Hearing) -> list[Move]:
         submission, dispute = hearing.terms.submission, hearing.terms.dispute
@@ -223,7 +226,6 @@ class Bar:
                 known.revealed = move.children
             else:
                 known.shown = move.leaf
-        assert trial.state.stage is not Stage.NONE
 
     # --- bonds and credits --------------------------------------------------------------------------------------------
 

@@ -38,10 +38,10 @@ class Tally:
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    hearings: Counter[str] = field(default_factory=Counter)
-    """By adjudication and how they stand, with the number of trials and of bonds lost."""
-    trials: Counter[str] = field(default_factory=Counter)
-    """By stage and losers."""
+    hearings: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
+    """By adjudication and phase, how many trials there were, and how many bonds were lost."""
+    trials: Counter[tuple[str, int, int]] = field(default_factory=Counter)
+    """By stage and losers, and how many steps the disputed element had if it was found."""
     endings: Counter[str] = field(default_factory=Counter)
 
 
@@ -80,9 +80,9 @@ class Cohort:
         for hearing in self.book.panel.hearings.values():
             state, kind = hearing.state, hearing.terms.rules.adjudication.name
             lost = len(state.voters) - len(state.votes)
-            self.tally.hearings[f"{kind} {state.phase.name} {state.trials} trials {lost} lost"] += 1
+            self.tally.hearings[kind, state.phase.name, state.trials, lost] += 1
         for trial in self.book.panel.trials.values():
-            self.tally.trials[f"{trial.state.stage.name} {trial.state.steps > 0} {trial.state.losers}"] += 1
+            self.tally.trials[trial.state.stage.name, trial.state.losers, trial.state.steps] += 1
 
     def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
         rng, now = self.rng, self.chain.now

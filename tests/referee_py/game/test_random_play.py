@@ -6,28 +6,33 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from referee_py.game import refusals
+from referee_py.game.refusals import Refusal
 from referee_py.game.state import Reason
+from referee_py.panel import refusals as panel_refusals
+from referee_py.panel.state import Adjudication
 
 from . import chain as local
 from .random_game import LEAVE_DELAY, MIN_STAKE
 from .random_play import Cohort, Tally
 
-EVERY_GUARD_OF_A_MATCH = {
-    name
-    for name, refusal in vars(refusals).items()
-    if isinstance(refusal, type) and issubclass(refusal, refusals.Refusal) and name != "Refusal"
-} - {
-    "UnknownOperand",
-    "ForwardReference",
-    "StructureTooLong",
-    "TooManyClaims",
-    "IndexOutOfTree",
-}  # rare: each has a test of its own
+
+def _names(module: ModuleType, but: set[str]) -> set[str]:
+    """The refusals of a module, without those that are rare: each of these has a test of its own."""
+    found = (kind for kind in vars(module).values() if isinstance(kind, type))
+    return {kind.__name__ for kind in found if issubclass(kind, Refusal) and kind is not Refusal} - but
+
+
+EVERY_GUARD_OF_A_MATCH = _names(
+    refusals,
+    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "IndexOutOfTree"},
+)
+EVERY_GUARD_OF_A_HEARING = _names(panel_refusals, {"AlreadyHeard"})
 
 COHORT = 50
 # Games on one chain. anvil copies its whole state for each block: a long chain is a slow one.
@@ -43,7 +48,7 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     for first in range(0, games, CHAIN):
         anvil = start_anvil(*local.ANVIL_OPTIONS)
         chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY)
-        for number in range(first, first + CHAIN, COHORT):
+        for number in range(first, min(first + CHAIN, games), COHORT):
             Cohort(chain, (seed, number), COHORT, tally, ROUNDS).play()
         os.kill(anvil.pid, signal.SIGTERM)
     print(f"\n{tally.games} games, {tally.moves} moves, {time.monotonic() - began:.0f} s")
@@ -53,13 +58,29 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     return tally
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(600)
 def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
-    tally = _play(start_anvil, 1000, "quick")
-    # The play is worth something only if it gets everywhere.
+    tally = _play(start_anvil, CHAIN, "quick")
+    # The play is worth something only if it gets to the end of every way.
+    assert {kind.name for kind in Adjudication} <= {
+        name for name, phase, *_ in tally.hearings if phase == "DONE"
+    }
+    assert {reason.name for reason in (Reason.OPERATOR, Reason.TIMEOUT, Reason.STRUCTURE)} <= set(
+        tally.reasons
+    )
+    assert any(lost for *_, lost in tally.hearings), "a bond"
+    assert {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"} <= set(
+        tally.accepted
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_long_random_play_expect_every_guard_and_ending_reached(start_anvil: Callable[..., Any]) -> None:
+    tally = _play(start_anvil, 1000, "long")
     assert {reason.name for reason in Reason} <= set(tally.reasons) | {"NONE"}
     assert {"ACCEPTED", "UNCLAIMED", "VOID"} <= set(tally.endings)
-    assert set(tally.refused) >= EVERY_GUARD_OF_A_MATCH
+    assert set(tally.refused) >= EVERY_GUARD_OF_A_MATCH | EVERY_GUARD_OF_A_HEARING
 
 
 @pytest.mark.slow
