@@ -48,7 +48,7 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     for first in range(0, games, CHAIN):
         anvil = start_anvil(*local.ANVIL_OPTIONS)
         chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY)
-        for number in range(first, min(first + CHAIN, games), COHORT):
+        for number in range(first, first + CHAIN, COHORT):
             Cohort(chain, (seed, number), COHORT, tally, ROUNDS).play()
         os.kill(anvil.pid, signal.SIGTERM)
     print(f"\n{tally.games} games, {tally.moves} moves, {time.monotonic() - began:.0f} s")
@@ -62,16 +62,12 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
 def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
     tally = _play(start_anvil, CHAIN, "quick")
     # The play is worth something only if it gets to the end of every way.
-    assert {kind.name for kind in Adjudication} <= {
-        name for name, phase, *_ in tally.hearings if phase == "DONE"
-    }
-    assert {reason.name for reason in (Reason.OPERATOR, Reason.TIMEOUT, Reason.STRUCTURE)} <= set(
-        tally.reasons
-    )
-    assert any(lost for *_, lost in tally.hearings), "a bond"
-    assert {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"} <= set(
-        tally.accepted
-    )
+    kinds = {kind for kind, phase, *_ in tally.hearings if phase == "DONE"}
+    assert kinds == {kind.name for kind in Adjudication}
+    assert any(lost for *_, lost in tally.hearings), "no verifier has lost its bond"
+    assert set(tally.reasons) >= {"OPERATOR", "TIMEOUT", "STRUCTURE"}
+    moves = {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
+    assert set(tally.accepted) >= moves
 
 
 @pytest.mark.slow

@@ -1,0 +1,113 @@
+"""From a claim to a hearing and back: what the referee hands to the panel, and what the job makes of its word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from referee_py.game.book import Book
+from referee_py.game.jobs import Claim, JobTerms, Match, commitment
+from referee_py.game.refusals import Refusal
+from referee_py.game.solver import plan
+from referee_py.game.state import Move, Phase, Reason, Submit, Timeout
+from referee_py.game.view import ChainLog, LoggedView
+from referee_py.panel.state import Adjudication, HearingPhase, Rules, hearing_id
+from referee_py.trial.solver import plan as plan_trial
+from tests.referee_py.trial.parties import Known
+
+from .real import RealGraph, random_real_graph
+from .synthetic_run import Lie, Run
+
+JOBS, REFEREE, PANEL, CLIENT = ("0x" + digit * 40 for digit in "1234")
+TRAINER, CHALLENGER = ("0x" + digit * 40 for digit in "56")
+STAKE, SALT = 1000, bytes(32)
+
+
+@dataclass
+class Dispute:
+    """A trainer with the true run, and a challenger with one output of the first node wrong."""
+
+    adjudication: Adjudication
+    graph: RealGraph
+    now: int = 100
+    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
+
+    def __post_init__(self) -> None:
+        verifiers = () if self.adjudication is Adjudication.ON_CHAIN else ("0x" + "99" * 20,)
+        rules = Rules(self.adjudication, len(verifiers), 20, 30, 1000)
+        terms = JobTerms(self.graph.header, 1, STAKE, 100, 50, 60, rules, verifiers)
+        self.runs = Run(self.graph), Run(self.graph, (Lie("output", 1, 0, seed=1),))
+        book, true, logs = self.book, self.runs[0], self.graph.logs
+        self.job = book.post(terms, CLIENT, 0, self.now)
+        hashed = commitment(31337, JOBS, self.job, TRAINER, true.root, true.last, logs, SALT)
+        book.join(self.job, TRAINER, STAKE, self.now)
+        book.commit(self.job, hashed, TRAINER, self.now)
+        book.reveal(self.job, _claim(true), logs, SALT, TRAINER, self.now)
+        book.challenge(self.job, _claim(self.runs[1]), CHALLENGER, STAKE, self.now)
+
+    @property
+    def match(self) -> Match:
+        return self.book.matches[1]
+
+    def moves(self) -> list[Move]:
+        """What the trainer plays, to whom all is served."""
+        view = LoggedView(ChainLog(), 1, self.runs[1].serve, self.runs[1].serve_record)
+        state, terms = self.match.state, self.match.terms
+        return plan(state, terms, 0, may_refine=True, own=self.runs[0], opponent=view, now=self.now)
+
+    def play(self, *extra: Move) -> None:
+        self.book.play(1, [*self.moves(), *extra], TRAINER, self.now)
+
+
+def _claim(run: Run) -> Claim:
+    return Claim(run.root, run.last, tuple(run.last_path))
+
+
+def disputed(adjudication: Adjudication) -> Dispute:
+    graph = next(g for k in range(99) if (g := random_real_graph(Random(k))).strides == (1,))
+    return Dispute(adjudication, graph)
+
+
+def test_submitted_expect_a_hearing_about_the_disputed_operator() -> None:
+    game = disputed(Adjudication.APPEALABLE)
+    assert isinstance(game.moves()[-1], Submit)
+    game.play()
+    assert game.match.state.phase is Phase.HEARING
+    hearing = game.book.panel.hearings[hearing_id(REFEREE, 1)]
+    submission = hearing.terms.submission
+    assert (submission.match_id, submission.jobs, submission.job_id) == (1, JOBS, game.job)
+    assert (submission.step, submission.node) == (1, 0)
+    assert submission.players == (TRAINER, CHALLENGER)
+    assert submission.records == tuple(run.records[1][0].hash() for run in game.runs)
+    assert hearing.terms.dispute.records == tuple(run.records[1][0] for run in game.runs)
+    assert hearing.terms.stake == STAKE
+    assert (hearing.state.phase, hearing.state.until) == (HearingPhase.VOTING, game.now + 20)
+
+
+def test_submission_in_a_batch_that_is_refused_expect_no_hearing() -> None:
+    game = disputed(Adjudication.ON_CHAIN)
+    before = game.match.state
+    with pytest.raises(Refusal):
+        game.play(Timeout())
+    assert game.match.state is before
+    assert not game.book.panel.hearings
+    assert not game.book.panel.trials
+
+
+def test_trial_decides_expect_match_and_stakes_settled() -> None:
+    game = disputed(Adjudication.ON_CHAIN)
+    game.play()
+    panel, operators = game.book.panel, [game.graph.operator(r.records[1][0]) for r in game.runs]
+    number = panel.trial_of(hearing_id(REFEREE, 1))
+    assert number is not None
+    trial = panel.trials[number]
+    while panel.trial_of(hearing_id(REFEREE, 1)):
+        for side, player in enumerate((TRAINER, CHALLENGER)):
+            known = Known(operators[1 - side].outputs)
+            moves = plan_trial(trial.state, trial.dispute, side, operators[side], known, game.now)
+            panel.plead(number, moves, player, game.now)
+    assert (game.match.state.losers, game.match.state.reason) == (0b10, Reason.OPERATOR)
+    assert game.book.credits[TRAINER] == STAKE // 2
+    assert game.book.jobs[game.job].waiting == 0, "the trainer's group waits again"
