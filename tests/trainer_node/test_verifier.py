@@ -1,7 +1,8 @@
-"""A verifier signs what is right, for inputs that it has seen, and nothing else."""
+"""A verifier signs what is right, for inputs that it has seen, stands by that, and does nothing else."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +16,24 @@ from eth_account import Account
 
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
-from referee_py.errors import InvalidInput
-from referee_py.game.rules import opened
-from referee_py.game.state import MatchTerms, Phase
+from referee_py.panel.state import (
+    Attest,
+    HearingPhase,
+    HearingState,
+    HearingTerms,
+    Move,
+    Submission,
+    dispute_hash,
+    hearing_id,
+)
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.mode import Rounding, is_rounded
+from referee_py.trial import Dispute
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import Claim, Group, Job, JobPhase, MatchInfo
+from trainer_node.chain import Claim, Group, HearingInfo, Job, JobPhase
 from trainer_node.db import Database
-from trainer_node.errors import RpcUnavailable
+from trainer_node.errors import RpcCorrupt, RpcUnavailable
 from trainer_node.fetch import Fetcher
 from trainer_node.logbook import WrittenBook
 from trainer_node.metrics import Metrics
@@ -36,15 +45,16 @@ from trainer_node.store import Store
 from trainer_node.verifier import Verifier, servers
 
 from . import near
-from .desk import ENOUGH, REFEREE, TERMS, Remembered, job, put_package, tiny_package, until
+from .desk import ENOUGH, REFEREE, TERMS, Remembered, job, put_package, rules, tiny_package, until
 
 KEY = Account.from_key(b"\x07" * 32)
+PANEL, JOBS = "0x" + "12" * 20, "0x" + "34" * 20
 STEP, NODE = 7, 8
 NOWHERE = "http://127.0.0.1:9"
 
 
 class Court:
-    """A job with one match in which verifiers are called; ``transactions`` keeps what is sent."""
+    """A job with one match whose operator is before the panel; ``sent`` and ``moved`` keep what is sent."""
 
     def __init__(self, folder: Path, uri: str, package: Package | None = None, node: int = NODE) -> None:
         self.store = Store(folder / "verifier", sync=False)
@@ -56,7 +66,8 @@ class Court:
         self.wrong = Record(self.right.structure, self.right.inputs, (b"\1" * 32,), self.right.log)
         self.replay = replay
         self.sent: list[tuple[int, bytes, bytes]] = []
-        self.matches: dict[int, MatchInfo] = {}
+        self.moved: list[str] = []
+        self.heard: dict[int, HearingInfo] = {}
         self.jobs: list[Job] = []
         self.hidden: set[int] = set()
         self.add(uri)
@@ -68,26 +79,6 @@ class Court:
         number = len(self.jobs) + 1
         match_id = 100 + number
         players = ("0x" + "aa" * 20, "0x" + "bb" * 20)
-        terms = MatchTerms(
-            self.package.terms,
-            100,
-            100,
-            1,
-            (KEY.address,),
-            players,
-            match_id=match_id,
-            chain_id=1,
-            referee=REFEREE,
-        )
-        state = replace(
-            opened(terms, (b"\1" * 32, b"\2" * 32), 1000),
-            phase=Phase.VERDICT,
-            start=STEP - 1,
-            end=STEP,
-            index=self.disputed,
-            node=(self.wrong.hash(), self.right.hash()),
-        )
-        self.matches[match_id] = MatchInfo(match_id, number, "", state, terms)
         values: dict[str, Any] = {
             "phase": JobPhase.CHALLENGE,
             "uri": uri,
@@ -100,10 +91,27 @@ class Court:
             "groups": tuple(Group(k, bytes([k + 1]) * 32, b"", match_id, 0, (k,)) for k in range(2)),
         }
         self.jobs.append(job(number, **{**values, **changes}))
+        self.submit(match_id, number, players, (self.wrong, self.right))
         return match_id
 
+    def submit(
+        self, match_id: int, number: int, players: tuple[str, str], records: tuple[Record, Record]
+    ) -> None:
+        structure = self.package.program.nodes[self.disputed].encode()
+        dispute = Dispute(records, structure, self.package.terms.mode)
+        hashes = records[0].hash(), records[1].hash()
+        at = Submission(match_id, JOBS, number, STEP, self.disputed, players, hashes, dispute_hash(dispute))
+        hearing = hearing_id(REFEREE, match_id)
+        terms = HearingTerms(hearing, at, dispute, rules(), 1, (KEY.address,), 1, PANEL)
+        self.heard[match_id] = HearingInfo(HearingState(HearingPhase.VOTING, until=1100), terms)
+
+    def now_is(self, match_id: int = 101, **changes: Any) -> None:
+        """The hearing has come so far."""
+        hearing = self.heard[match_id]
+        self.heard[match_id] = replace(hearing, state=replace(hearing.state, **changes))
+
     def tick(self, now: int = 1001) -> list[int]:
-        """One round at an instant; the matches for which something was sent in it."""
+        """One round at an instant; the matches for which a vote was sent in it."""
         before = len(self.sent)
         self.now = now
         self.verifier.tick()
@@ -129,46 +137,43 @@ class Court:
     def job(self, number: int) -> Job:
         return self.jobs[number - 1]
 
-    def match(self, _job: Job, match_id: int) -> MatchInfo:
-        if match_id not in self.matches:
-            raise InvalidInput(f"match {match_id} is not a match of that job")
-        return self.matches[match_id]
+    def hearings(self, found: Job) -> list[HearingInfo]:
+        ours = [h for h in self.heard.values() if h.terms.submission.job_id == found.id and not h.over]
+        if any(hearing.match_id in self.hidden for hearing in ours):
+            raise RpcCorrupt("no event")
+        return ours
 
-    def history(self, match_id: int) -> Any:
-        known = [] if match_id in self.hidden else [self.right, self.wrong]
-        return SimpleNamespace(log=SimpleNamespace(records={record.hash(): record for record in known}))
+    def hearing_move(self, number: int, move: Move, value: int = 0) -> Any:
+        assert number == hearing_id(REFEREE, move.submission.match_id)
+        assert value == 0
+        return SimpleNamespace(action=move.function, move=move)
 
-    def encode_abi(self, function: str, args: Any) -> str:
-        if function != "withdraw":
-            assert function == "attest"
-            self.coming = args
+    def encode_abi(self, function: str, _args: Any) -> str:
+        assert function == "withdraw"
         return "0x"
 
-    address = REFEREE
+    address = JOBS
 
     def send(self, call: Any, *, timeout_s: float) -> Any:
         assert timeout_s <= 60
+        self.moved.append(call.action)
         if call.action == "withdraw":
             self.earned = 0
-        else:
-            self.sent.append(self.coming)
+        elif isinstance(call.move, Attest):
+            self.sent.append((call.move.submission.match_id, call.move.record, call.move.signature))
         return SimpleNamespace(gas_used=1)
 
     block = SimpleNamespace(number=1)
     earned = 0
 
-    def credit(self, address: str) -> int:
+    def credits(self, address: str) -> list[Any]:
         assert address == KEY.address
-        return self.earned
+        return [(self, self.earned)] if self.earned else []
 
     def _node(self) -> Any:
-        deployment = SimpleNamespace(referee=REFEREE, chain_id=1)
+        deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
         return SimpleNamespace(
-            client=SimpleNamespace(
-                snapshot=self.snapshot,
-                deployment=deployment,
-                contracts=SimpleNamespace(referee=self, jobs=self),
-            ),
+            client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
             transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send),
             address=KEY.address,
             database=Database(None),
@@ -176,6 +181,8 @@ class Court:
             metrics=Metrics(),
             settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
             fetcher=Fetcher(self.store, timeout_s=1.0, attempts=1),
+            store=self.store,
+            stop=threading.Event(),
         )
 
 
@@ -199,8 +206,8 @@ def test_the_right_record_is_signed(court: Court) -> None:
     assert court.tick() == [101]
     ((match_id, record, signature),) = court.sent
     assert record == court.right.hash()
-    verdict = Verdict(match_id, STEP, NODE, record)
-    assert recover(verdict, 1, REFEREE, signature) == KEY.address
+    verdict = Verdict(court.heard[match_id].id, STEP, NODE, record)
+    assert recover(verdict, 1, PANEL, signature) == KEY.address
 
 
 def test_without_inputs_nothing_is_signed_and_with_them_it_is(court: Court) -> None:
@@ -244,14 +251,15 @@ def test_an_operator_too_large_for_this_machine_is_refused(court: Court) -> None
 def test_votes_are_cast_in_time_once_and_only_when_called(court: Court) -> None:
     publish(court)
     assert court.tick(now=1100) == [], "the first second in which no vote counts"
-    state = court.matches[101].state
-    for other in (replace(state, phase=Phase.OPEN), replace(state, votes=((KEY.address, b"\1" * 32),))):
-        court.matches[101] = replace(court.matches[101], state=other)
+    assert court.moved == ["escalate"], "the court is to judge it then"
+    voting = court.heard[101]
+    for changes in ({"phase": HearingPhase.RULED}, {"voters": (KEY.address,)}):
+        court.now_is(**changes)
         assert court.tick() == []
-    court.matches[101] = replace(court.matches[101], state=state)
+        court.heard[101] = voting
     court.jobs[0] = replace(court.jobs[0], verifiers=("0x" + "dd" * 20,))
     assert court.tick() == [], "a job that does not name us"
-    court.jobs[0] = replace(court.jobs[0], verifiers=(KEY.address.lower(),))
+    court.jobs[0] = replace(court.jobs[0], verifiers=(KEY.address,))
     assert court.tick(now=1099) == [101]
 
 
@@ -262,11 +270,11 @@ def test_jobs_that_cannot_be_judged_do_not_keep_us_from_the_next(court: Court) -
     court.jobs.clear()
     court.add(uri, referee="0x" + "66" * 20)
     gone = court.add(uri)
-    del court.matches[gone]
+    del court.heard[gone]
     court.hidden.add(court.add(uri))
     last = court.add(uri)
     assert court.tick() == [last]
-    assert set(court.node.problems) == {"job 2"}
+    assert set(court.node.problems) == {"job 3"}
 
 
 def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,17 +283,15 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
     monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     slow = court.verifier._judge
 
-    def judge(snapshot: Any, found: Job, match: MatchInfo) -> Record:
-        if match.id == 101:
+    def judge(found: Job, hearing: HearingInfo) -> Any:
+        if hearing.match_id == 101:
             until(lambda: released, 10)
-        return slow(snapshot, found, match)
+        return slow(found, hearing)
 
     released: list[bool] = []
     monkeypatch.setattr(court.verifier, "_judge", judge)
     assert until(court.tick) == [second]
-    court.matches[second] = replace(
-        court.matches[second], state=replace(court.matches[second].state, phase=Phase.DONE)
-    )
+    court.now_is(second, phase=HearingPhase.DONE)
     assert court.tick() == []
     released.append(True)
     assert until(court.tick) == [101]
@@ -294,10 +300,10 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
 def test_a_failing_endpoint_is_no_verdict(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(court)
 
-    def fail(_match: int) -> Any:
+    def fail(_job: Job) -> Any:
         raise RpcUnavailable("no answer")
 
-    monkeypatch.setattr(court, "history", fail)
+    monkeypatch.setattr(court, "hearings", fail)
     assert court.tick() == []
     monkeypatch.undo()
     assert until(court.tick) == [101]
@@ -339,12 +345,10 @@ def test_a_rounded_operator_is_judged_by_the_revealed_log(rounded: Court) -> Non
 
 
 def test_both_may_name_a_log_that_was_never_revealed(rounded: Court) -> None:
-    """Then no proof tells them apart, the verifiers are called, and both are wrong."""
+    """Then no proof tells them apart, the panel hears it, and both are wrong."""
     other = Record(rounded.right.structure, rounded.right.inputs, rounded.right.outputs, b"\7" * 32)
     worse = Record(rounded.right.structure, rounded.right.inputs, (b"\1" * 32,), b"\7" * 32)
-    match = rounded.matches[101]
-    state = replace(match.state, node=(other.hash(), worse.hash()))
-    rounded.matches[101] = replace(match, state=state)
+    rounded.submit(101, 1, rounded.heard[101].terms.submission.players, (other, worse))
     right, rounded.right, rounded.wrong = rounded.right, other, worse
     publish(rounded)
     publish_logs(rounded)
@@ -363,8 +367,75 @@ def test_a_run_with_more_logs_than_anybody_can_hold_is_refused(rounded: Court) -
 
 
 def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
-    crowd = tuple(Claim(k, f"0x{k:040x}", k % 2, False, False, f"http://m{k}") for k in range(64))
-    groups = tuple(Group(k, b"", b"", 101, 0, tuple(range(k, 64, 2))) for k in range(2))
-    found = servers(replace(court.jobs[0], claims=crowd, groups=groups), court.matches[101])
-    assert found[:3] == [court.jobs[0].uri, "http://m0", "http://m1"]
+    players = court.heard[101].terms.submission.players
+    owners = {40: players[0], 50: players[1]}
+    crowd = tuple(
+        Claim(k, owners.get(k, f"0x{k:040x}"), k % 2, False, False, f"http://m{k}") for k in range(64)
+    )
+    found = servers(replace(court.jobs[0], claims=crowd), court.heard[101])
+    assert found[:3] == [court.jobs[0].uri, "http://m40", "http://m50"]
     assert len(found) == 65
+
+
+# ---------------------------------------------------------------------- verdicts that were overruled
+
+
+def overruled(court: Court, verdict: Record) -> None:
+    """We have signed that; side 0, whom it calls wrong, has won before the court."""
+    signed = (KEY.address, verdict.hash())
+    court.now_is(phase=HearingPhase.DEFENCE, verdict=verdict.hash(), votes=(signed,), voters=(KEY.address,))
+
+
+def test_a_signer_stands_by_what_is_right_though_match_and_job_have_ended(court: Court) -> None:
+    publish(court)
+    overruled(court, court.right)
+    groups = tuple(replace(group, match_id=0) for group in court.jobs[0].groups)
+    court.jobs[0] = replace(court.jobs[0], phase=JobPhase.ACCEPTED, open_matches=0, groups=groups)
+    court.tick()
+    assert court.moved == ["stand"]
+    court.tick(now=1100)
+    assert court.moved == ["stand"], "too late; but it does not take its own bond"
+
+
+def test_a_signer_who_was_wrong_does_not_stand_by_it(court: Court) -> None:
+    publish(court)
+    overruled(court, court.wrong)
+    court.tick()
+    assert court.moved == []
+
+
+def test_a_signer_without_inputs_looks_again(court: Court) -> None:
+    overruled(court, court.right)
+    court.tick()
+    assert court.moved == []
+    publish(court)
+    until(lambda: court.tick() or court.moved)
+    assert court.moved == ["stand"]
+
+
+def test_other_verifiers_of_the_job_leave_a_verdict_that_they_did_not_sign(court: Court) -> None:
+    publish(court)
+    overruled(court, court.right)
+    stranger = "0x" + "dd" * 20
+    court.now_is(votes=((stranger, court.right.hash()),), voters=(stranger,))
+    court.tick()
+    assert court.moved == []
+
+
+def test_a_verdict_stands_once_nobody_has_appealed(court: Court) -> None:
+    court.now_is(phase=HearingPhase.RULED, verdict=court.right.hash(), voters=(KEY.address,))
+    court.tick(now=1099)
+    assert court.moved == []
+    court.tick(now=1100)
+    assert court.moved == ["proceed"]
+
+
+def test_a_lying_verifier_signs_the_other_record(court: Court) -> None:
+    publish(court)
+    false = court.replay.operator(STEP, court.disputed).outputs[0] + 1
+    client = Store(court.honest.root.parent / "client", sync=False)
+    lie = Record(court.right.structure, court.right.inputs, (client.put_tensor(false),), court.right.log)
+    court.submit(101, 1, court.heard[101].terms.submission.players, (court.right, lie))
+    court.verifier = Verifier(court.node, lies=True)
+    assert until(court.tick) == [101]
+    assert court.sent[0][1] == lie.hash()
