@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -181,3 +183,16 @@ def test_hearing_or_trial_that_does_not_exist_expect_refused() -> None:
         scene.panel.play(99, scene.proceed, STRANGER, 0, scene.now)
     with pytest.raises(Refusal, match="no trial"):
         scene.panel.plead(99, [Timeout()], STRANGER, scene.now)
+
+
+def test_refusals_are_the_contracts_custom_errors_by_name() -> None:
+    interfaces = Path(__file__).resolve().parents[3] / "contracts/interfaces"
+    sources = [
+        (interfaces / f"{name}.sol").read_text() for name in ("IPanel", "IVerifierRegistry", "IEscrow")
+    ]
+    errors = {name for source in sources for name in re.findall(r"^ +error (\w+)\(", source, re.MULTILINE)}
+    named = (kind for kind in vars(refusals).values() if isinstance(kind, type) and kind is not Refusal)
+    names = {kind.__name__ for kind in named if issubclass(kind, Refusal)}
+    # Endpoints are not the game's; nobody but the Court tells a result; signatures are OpenZeppelin's.
+    assert errors - names == {"UriTooLong", "NotCourt"}
+    assert names - errors == {"ECDSAInvalidSignature"}
