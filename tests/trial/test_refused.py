@@ -38,10 +38,9 @@ from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
 from tests.referee_py.rounding.logs import log_of
-from tests.referee_py.rounding.operators import Case
 from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
-from tests.referee_py.trial.logged import told
+from tests.referee_py.trial.logged import tie, told
 from tests.referee_py.trial.parties import Known, Setting, outputs_of
 
 from .stage import Stand, call_of, encode_dispute
@@ -302,12 +301,6 @@ def test_a_log_of_another_number_of_elements_says_nothing(
         setting = told(case, Rounding(32), log, 2, float(up[2]), honest)
         result = Stand(start_anvil()).play(setting, served=True)
         assert (result.losers, result.state.entry) == (2 - honest, NO_ENTRY)
-
-
-def tie(elements: int) -> Case:
-    """Sums that are halfway between two values, of terms too far apart to know that: both directions count."""
-    terms = np.tile(np.float32([1, 2.0**-24, 2.0**-60, -(2.0**-60)]), (elements, 1))
-    return Case("sum", [terms], {"dims": (1,), "keepdim": 0})
 
 
 def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..., Anvil]) -> None:

@@ -52,6 +52,12 @@ def cases(rng: np.random.Generator, rounding: Rounding, elements: int) -> Iterat
         yield from (case for case in elementary(rng, 40) if np.isfinite(case.inputs[0]).all())
 
 
+def tie(elements: int) -> Case:
+    """Sums that are halfway between two values, of terms too far apart to know that: both directions count."""
+    terms = np.tile(np.float32([1, 2.0**-24, 2.0**-60, -(2.0**-60)]), (elements, 1))
+    return Case("sum", [terms], {"dims": (1,), "keepdim": 0})
+
+
 def disputes(
     case: Case, rounding: Rounding, rng: np.random.Generator, honest: int, more: int = 40
 ) -> Iterator[tuple[str, int, Setting]]:
