@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from referee_py.rounding import dense, forms
+from referee_py.rounding import dense
 from referee_py.rounding.band import WRITTEN_WITHIN
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
-from referee_py.rounding.mode import Bounds, Form, Rounding
-from referee_py.rounding.packing import compress
+from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import FIXED_TAU, NOT_LOGGED, UP, log, quantum
+from referee_py.rounding.step_log import compress
 from referee_py.rounding.surface import radius_at
 from trainer_node.capture import build
 
@@ -80,11 +80,7 @@ def measure(text: Path | None) -> Table:
                     found = book.get(2)
                     assert found is not None
                     sizes.append(len(found.encode()))
-                    logs = (
-                        forms.unpack(each.canonical, each.elements, Form.SPARSE)
-                        for each in found.nodes.values()
-                    )
-                    shares.append(sum(each.count for each in logs))
+                    shares.append(sum(each.read().count for each in found.nodes.values()))
                 table.add(
                     *(
                         name,

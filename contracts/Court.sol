@@ -81,6 +81,5 @@ contract Court is Chain, Multicall {
         ) revert RecordsDiffer();
         while (output < nout && outputs0[output] == outputs1[output]) ++output;
         if (output == nout) revert OutputsEqual();
-        if (dispute.records[0].log != 0) revert LogNotJudged(dispute.records[0].log);
     }
 }

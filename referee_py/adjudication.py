@@ -11,7 +11,6 @@ from .commit.tensor import Array
 from .errors import HashMismatch, InvalidInput
 from .execute import Operators
 from .program import MODE_REPOPS_F32, Structure, TensorType
-from .rounding import forms
 from .rounding.mode import Rounding
 from .rounding.step_log import NodeLog
 from .rounding.truth import truth
@@ -28,7 +27,7 @@ def adjudicate(
     """The right record of a node whose structure and input hashes both sides agree on.
 
     ``record`` is either side's: its outputs are not looked at. ``inputs`` come from a party and are checked against the
-    record's hashes before anything runs. ``log`` is what the run's logs commit to for this node, any bytes, and None
+    record's hashes before anything runs. ``log`` is what the run's logs commit to for this node, and None
     where they commit to none; in a rounded ``mode`` it is an input too, and the right record names it.
 
     Raises HashMismatch if a tensor is not the one that the record names, InvalidInput if the record is not one of this
@@ -81,7 +80,5 @@ def _execute(
 ) -> list[Array]:
     if mode == MODE_REPOPS_F32:
         return backend.execute(structure.name, inputs, structure.attrs)
-    rounding = Rounding.of(mode)
-    form, elements = forms.FORMAT[rounding.form], structure.outputs[0].count
-    canonical = None if log is None else log.of(form, elements)
-    return truth(structure.name, inputs, structure.attrs, canonical, rounding)
+    entries = None if log is None else log.entries(structure.outputs[0].count)
+    return truth(structure.name, inputs, structure.attrs, entries, Rounding.of(mode))

@@ -40,8 +40,9 @@ from referee_py.commit import (
     empty,
 )
 from referee_py.errors import InvalidEncoding, InvalidInput
-from referee_py.rounding.packing import digest_over
-from referee_py.rounding.step_log import Reader
+from referee_py.rounding.blocks import log_digest
+from referee_py.rounding.entries import Log
+from referee_py.rounding.step_log import NodeLog, Reader
 
 from .errors import Corrupt
 
@@ -309,17 +310,14 @@ class _TensorCheck:
 
 
 class _LogCheck:
-    """Folds each node's log into its digest, and those into the root; keeps no log."""
+    """Folds the digests of the nodes' logs into the root; keeps no log."""
 
     def __init__(self, name: Name, max_bytes: int) -> None:
         assert name.count is not None
         self._name = name
         self._count = name.count
-        self._reader = Reader(name.count, max_bytes, self)
+        self._reader = Reader(name.count, max_bytes, self._found)
         self._step = Fold(Tag.LOG_TREE)
-        self._log = Fold(Tag.DATA_TREE)
-        self._entry = (0, 0, 0)
-        self._rest = b""
 
     def update(self, chunk: bytes) -> None:
         try:
@@ -335,26 +333,9 @@ class _LogCheck:
         self._no_logs_until(self._count)
         _expect(self._name, self._step.root())
 
-    # ------------------------------------------------------------------ what the reader finds
-
-    def begin(self, node: int, form: int, elements: int, length: int) -> None:
+    def _found(self, node: int, _: NodeLog, log: Log) -> None:
         self._no_logs_until(node)
-        self._log, self._entry = Fold(Tag.DATA_TREE), (form, elements, length)
-
-    def data(self, piece: bytes) -> None:
-        data = self._rest + piece
-        whole = len(data) - len(data) % LEAF_BYTES
-        self._leaves(data[:whole])
-        self._rest = data[whole:]
-
-    def end(self) -> None:
-        self._leaves(self._rest)
-        self._rest = b""
-        self._step.push(digest_over(*self._entry, self._log.root()))
-
-    def _leaves(self, data: bytes) -> None:
-        for start in range(0, len(data), LEAF_BYTES):
-            self._log.push(digest(Tag.LEAF, data[start : start + LEAF_BYTES]))
+        self._step.push(log_digest(log))
 
     def _no_logs_until(self, node: int) -> None:
         while self._step.count < node:

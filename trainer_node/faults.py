@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from referee_py.commit import Record
+from referee_py.commit import Record, Tag, digest
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.execute import (
@@ -31,7 +31,6 @@ from referee_py.execute import (
 )
 from referee_py.game.state import Reason
 from referee_py.program import Kind, Operand, Program, SlotSource
-from referee_py.rounding import forms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Log
@@ -170,7 +169,7 @@ class _Forger(_Liar):
         assert written is not None
         (result,) = capture.found[node].outputs
         element, value = _beyond(result, honest.rounding.bits)
-        log = forms.read(written.canonical(node, forms.FORMAT[form], result.size), result.size, form)
+        log = written.entries(node, result.size)
         kept, wide = log.narrow != element, log.wide < element
         forged = Log(
             result.size,
@@ -179,10 +178,7 @@ class _Forger(_Liar):
             np.concatenate([log.wide[wide], [element], log.wide[log.wide > element]]),
             np.concatenate([log.values[wide], [value], log.values[log.wide > element]]),
         )
-        canonical = forms.pack(forged, form)
-        assert canonical is not None
-        entry = NodeLog(forms.FORMAT[form], result.size, canonical)
-        return StepLog({**written.nodes, node: entry})
+        return StepLog({**written.nodes, node: NodeLog.of(forged, form)})
 
 
 class _WrongLog(NodeHook):
@@ -196,7 +192,7 @@ class _WrongLog(NodeHook):
     def record(self, at: Site, record: Record) -> Record:
         if at.step < self._step or at.node != self._node:
             return record
-        return Record(record.structure, record.inputs, record.outputs, NodeLog(0, 0, record.log).digest)
+        return Record(record.structure, record.inputs, record.outputs, digest(Tag.ROUNDING_LOG, record.log))
 
 
 class _AppliesForged(NodeHook):

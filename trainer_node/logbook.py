@@ -209,10 +209,10 @@ class FollowedBook:
 def step_limit(program: Program, memory: int) -> int:
     """What the logs of one step of this program may unpack to, in the memory that is left for them.
 
-    NOTE: a file, its content and the entries that are made of it are there together for a moment.
+    NOTE: what a log says takes many times its bytes while it is read (`Reader`).
     """
     nodes = (
         sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)
         for structure in program.nodes
     )
-    return min(content_limit(nodes), max(memory // 3, MIN_LOG_BYTES))
+    return min(content_limit(nodes), max(memory // 64, MIN_LOG_BYTES))

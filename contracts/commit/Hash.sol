@@ -17,8 +17,8 @@ library Hash {
     uint8 internal constant PROGRAM = 0x06;
     uint8 internal constant COMMITMENT = 0x07;
     uint8 internal constant EMPTY = 0x08;
-    /// @dev A node's rounding log. NOTE: no contract computes it; it is here because no other hash may have its tag.
     uint8 internal constant ROUNDING_LOG = 0x09;
+    uint8 internal constant LOG_BLOCK = 0x0A;
 
     // Tags of trees.
     uint8 internal constant DATA_TREE = 0x10;
@@ -30,6 +30,7 @@ library Hash {
     uint8 internal constant RUN_TREE = 0x16;
     uint8 internal constant LOG_TREE = 0x17;
     uint8 internal constant LOG_RUN_TREE = 0x18;
+    uint8 internal constant LOG_BLOCK_TREE = 0x19;
 
     /// @notice The SHA-256 precompile failed, which happens only when it is given too little gas.
     error PrecompileFailed();

@@ -73,7 +73,7 @@ abstract contract Chain is Search {
         bytes memory next = rule.step(which, t.lo, agreed, _open(inputs, openings));
         uint8 losers;
         if (t.hi == t.steps) {
-            losers = _wrong(t, rule.finish(which, next, Entry({kind: 1, written: 0})));
+            losers = _wrong(t, rule.finish(which, next, _entry(t)));
         } else {
             bytes32 truth = keccak256(next);
             losers = (t.states[0] != truth ? SIDE0 : 0) | (t.states[1] != truth ? SIDE1 : 0);
@@ -89,11 +89,8 @@ abstract contract Chain is Search {
         IRule rule = _rule(which);
         (uint64 steps, uint16 size) = rule.length(which);
         bytes memory first = rule.begin(which);
-        emit ElementFound(trialId, t.element, t.values, steps, size);
-        if (steps == 0) {
-            return
-                _decide(t, trialId, _wrong(t, rule.finish(which, first, Entry({kind: 1, written: 0}))), false);
-        }
+        emit ElementFound(trialId, t.element, _entry(t), t.values, steps, size);
+        if (steps == 0) return _decide(t, trialId, _wrong(t, rule.finish(which, first, _entry(t))), false);
         t.steps = steps;
         t.hi = steps;
         t.stateBytes = size;
@@ -107,6 +104,10 @@ abstract contract Chain is Search {
     /// @dev Bit `s`: side `s` has another value of the element.
     function _wrong(Trial storage t, uint64 truth) private view returns (uint8) {
         return (t.values[0] != truth ? SIDE0 : 0) | (t.values[1] != truth ? SIDE1 : 0);
+    }
+
+    function _entry(Trial storage t) private view returns (Entry memory) {
+        return Entry({kind: t.kind, written: t.written});
     }
 
     /// @dev SAFETY: states are bound by no hash, so only the side itself may say them.

@@ -2,11 +2,12 @@
 pragma solidity ^0.8.34;
 
 import {Hash} from "../commit/Hash.sol";
+import {LogBlock, Logs} from "../commit/Logs.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Structures} from "../commit/Structures.sol";
 import {Tensors} from "../commit/Tensors.sol";
 import {IOpset} from "../element/IOpset.sol";
-import {Case, IRule, Shape} from "../element/IRule.sol";
+import {Case, Entry, IRule, Shape} from "../element/IRule.sol";
 import {Dispute, Stage, Tensor, Trial} from "../interfaces/ICourt.sol";
 import {CourtBase} from "./CourtBase.sol";
 
@@ -102,14 +103,16 @@ abstract contract Search is CourtBase {
         Dispute calldata dispute,
         bytes calldata leaf0,
         bytes calldata leaf1,
-        Tensor[] calldata inputs
+        Tensor[] calldata inputs,
+        LogBlock calldata log
     ) external {
         Trial storage t = _begin(trialId, Stage.Leaf);
         _checkFile(t, dispute);
         _checkLeaf(t, 0, leaf0);
         _checkLeaf(t, 1, leaf1);
         Shape memory shape = _shape(dispute, t.output);
-        uint256 want = Tensors.size(shape) - uint256(t.index) * Tensors.LEAF_BYTES;
+        uint256 size = Tensors.size(shape);
+        uint256 want = size - uint256(t.index) * Tensors.LEAF_BYTES;
         if (want > Tensors.LEAF_BYTES) want = Tensors.LEAF_BYTES;
         uint8 losers = (leaf0.length != want ? SIDE0 : 0) | (leaf1.length != want ? SIDE1 : 0);
         if (losers != 0) return _decide(t, trialId, losers, false);
@@ -125,6 +128,10 @@ abstract contract Search is CourtBase {
         while (Tensors.read(leaf0, offset, item) == Tensors.read(leaf1, offset, item)) offset += item;
         t.values = [Tensors.read(leaf0, offset, item), Tensors.read(leaf1, offset, item)];
         t.element = uint64((uint256(t.index) * Tensors.LEAF_BYTES + offset) / item);
+        bytes32 agreed = dispute.records[0].log;
+        Entry memory entry = Entry({kind: Logs.NOTHING, written: 0});
+        if (agreed != 0) entry = Logs.entryOf(agreed, size / item, t.element, log);
+        (t.kind, t.written) = (entry.kind, entry.written);
         _enterChain(t, trialId, _case(t, dispute, inputs));
     }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Shape} from "../element/IRule.sol";
+import {LogBlock} from "../commit/Logs.sol";
+import {Entry, Shape} from "../element/IRule.sol";
 import {Record} from "./IReferee.sol";
 
 /// @notice Where a trial stands. The zero state is no trial.
@@ -66,6 +67,9 @@ struct Trial {
     uint16 stateBytes;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
+    /// @dev What the agreed log says of the element: an `Entry`, once the element is known.
+    uint8 kind;
+    uint32 written;
     /// @dev Each side's bits of the element.
     uint64[2] values;
     /// @dev Seconds left to each side, not counting the time since `tick`.
@@ -101,9 +105,14 @@ interface ICourt {
     event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
     event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
     event LeafShown(uint256 indexed trialId, uint8 side, bytes leaf);
-    /// @notice The disputed element is `element`; its chain has so many steps.
+    /// @notice The disputed element is `element`, of which the log says `entry`; its chain has so many steps.
     event ElementFound(
-        uint256 indexed trialId, uint64 element, uint64[2] values, uint64 steps, uint16 stateBytes
+        uint256 indexed trialId,
+        uint64 element,
+        Entry entry,
+        uint64[2] values,
+        uint64 steps,
+        uint16 stateBytes
     );
     /// @notice Side 0's states at the places of `(lo, hi)`.
     event StatesPosted(uint256 indexed trialId, uint64 lo, uint64 hi, bytes states);
@@ -123,8 +132,6 @@ interface ICourt {
     error NotPlayer(address sender, address player);
     error RecordsDiffer();
     error OutputsEqual();
-    /// @notice A rounding log's entries cannot be shown in a trial: only operators without a log are judged.
-    error LogNotJudged(bytes32 log);
     error AnotherFile(bytes32 have, bytes32 want);
     error AnotherHash(bytes32 have, bytes32 want);
     error BadDescent(uint256 levels, uint256 height);
@@ -168,13 +175,14 @@ interface ICourt {
     function showLeaf(uint256 trialId, uint8 side, bytes calldata leaf) external;
 
     /// @notice Leaf: finds the first element in which both leaves differ. `inputs` are the operator's, whose hashes are
-    /// agreed.
+    /// agreed; `log` has the element's block under the agreed log, and is not looked at if there is none.
     function compare(
         uint256 trialId,
         Dispute calldata dispute,
         bytes calldata leaf0,
         bytes calldata leaf1,
-        Tensor[] calldata inputs
+        Tensor[] calldata inputs,
+        LogBlock calldata log
     ) external;
 
     /// @notice Post: side 0's states at the places of the open interval, one after the other.

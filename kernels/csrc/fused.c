@@ -1,6 +1,7 @@
 // Several operators in one pass: a tile of elements goes through a whole expression while it is in the
 // first-level cache. Each instruction is a kernel of rows.h or maps.h, so the bits are those of the operators
-// one by one.
+// one by one. Those of narrow.h round what they compute to a grid; where one of them is in doubt, so is the
+// whole result.
 //
 // The elements form rows of n. A value varies along the row, or is one item a row (a row's maximum, say), and
 // may be the same for all rows. The program is a list of phases; a phase goes over the row tile by tile, and
@@ -14,6 +15,7 @@
 // It is trusted, as the kernels' callers are.
 
 #include "maps.h"
+#include "narrow.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,8 @@
 #define MAX_CODE 256
 
 enum place { INPUT, OUTPUT, TEMPORARY, KEPT, ITEM };
-enum kind { ROW_KERNEL, MAP, SELECT_KERNEL, REDUCTION };
+enum kind { ROW_KERNEL, MAP, SELECT_KERNEL, REDUCTION, NARROW };
+enum outcome { DONE, NO_MEMORY, IN_DOUBT };
 
 typedef struct {
     int64_t place, index, size, varies;
@@ -49,6 +52,7 @@ typedef struct {
     int64_t inputs, outputs, temporaries, kept, items;    // how many of each place
     int64_t constants, values, phases, reductions, grain; // grain: elements that are worth a thread
     int64_t passing; // outputs go past the caches, which do not hold them
+    int64_t bits;    // of the grid that narrow kernels round to
     int64_t words[];
 } header;
 
@@ -65,7 +69,7 @@ typedef struct {
     int64_t line;         // rows along the last outer dimension, over which every input moves evenly
     int64_t rows, tiles;  // of a unit of work: several short rows, or one of the tiles of a row
     int64_t units_a_line; // units
-    int failed;
+    int failed, doubt;
 } program;
 
 // How an instruction meets several rows: in one call for all elements; in one call for all items; row by row;
@@ -80,6 +84,7 @@ typedef struct {
     int64_t *partial; // of the reductions' blocks, one reduction after the other
     int64_t (*lanes)[LANES];
     int64_t blocks;
+    int doubt;
     char *base[MAX_VALUES];
     int64_t pitch[MAX_VALUES], step[MAX_VALUES];
     enum reach reach[MAX_CODE];
@@ -117,6 +122,7 @@ static void frame_reach(const program *p, frame *f, int64_t k) {
 static int frame_make(const program *p, frame *f) {
     const header *h = p->h;
     const size_t row = (size_t)max_i64(ceil_div(h->n, 8) * 64, TILE_BYTES), item = 8 * (size_t)p->rows;
+    f->doubt = 0;
     f->blocks = max_i64(1, ceil_div(h->n, BLOCK));
     f->temporaries = aligned_alloc(64, (size_t)(h->temporaries + 1) * TILE_BYTES);
     f->passing = aligned_alloc(64, TILE_BYTES);
@@ -159,8 +165,8 @@ static void enter_row(const program *p, frame *f, int64_t line, int64_t row) {
     }
 }
 
-static void call_kernel(const program *p, const frame *f, const instruction *i, int64_t row, int64_t at,
-                        int64_t n, int items) {
+static void call_kernel(const program *p, frame *f, const instruction *i, int64_t row, int64_t at, int64_t n,
+                        int items) {
     char *x[4];
     int64_t s[4];
     const int64_t v[4] = {i->result, i->operand[0], i->operand[1], i->operand[2]};
@@ -172,12 +178,15 @@ static void call_kernel(const program *p, const frame *f, const instruction *i, 
         ((row_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2]);
     else if (i->kind == MAP) // its operand varies if its result does
         ((map *)i->kernel)((float *)x[0], (const float *)x[1], n);
+    else if (i->kind == NARROW)
+        ((narrow_kernel *)i->kernel)(n, (float *)x[0], (const float *)x[1], s[1], (const float *)x[2], s[2],
+                                     (int)p->h->bits, &f->doubt);
     else
         ((select_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2], x[3], s[3]);
 }
 
 // Elements [at, at + n) of `rows` rows. INVARIANT: n is the whole row if there are several.
-static void apply(const program *p, const frame *f, int64_t k, int64_t rows, int64_t at, int64_t n) {
+static void apply(const program *p, frame *f, int64_t k, int64_t rows, int64_t at, int64_t n) {
     const instruction *i = &p->code[k];
     const enum reach reach = f->reach[k];
     if (reach == FLAT)
@@ -286,12 +295,14 @@ static void range(void *context, int64_t begin, int64_t end) {
         entered = unit / p->tiles;
         run_tile(p, &f, &p->phases[0], 0, 1, rest % p->tiles * TILE);
     }
+    if (f.doubt) __atomic_store_n(&p->doubt, 1, __ATOMIC_RELAXED);
     frame_free(&f);
 #if defined(__x86_64__)
     if (p->h->passing) _mm_sfence();
 #endif
 }
 
+// Returns an outcome. IN_DOUBT: a function's value is too near to a midpoint of the grid to be rounded here.
 REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int threads, int isa) {
     program p = {.h = (const header *)words, .data = data, .isa = (enum isa)isa};
     p.dim = p.h->words;
@@ -308,7 +319,7 @@ REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int thre
     p.units_a_line = ceil_div(p.line, p.rows) * p.tiles;
     const int64_t unit = p.rows * ceil_div(p.h->n, p.tiles); // elements
     parallel(threads, lines * p.units_a_line, ceil_div(p.h->grain, unit), range, &p);
-    return p.failed;
+    return p.failed ? NO_MEMORY : p.doubt ? IN_DOUBT : DONE;
 }
 
 static const struct {
@@ -331,6 +342,9 @@ REPOPS_EXPORT void *repops_kernel(const char *name, int isa, int64_t *kind) {
         if (!strcmp(named_maps[k].name, name)) return (void *)named_maps[k].kernel[isa];
     *kind = SELECT_KERNEL;
     for (const named_select *k = named_selects; k->name; k++)
+        if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
+    *kind = NARROW;
+    for (const named_narrow *k = named_narrows; k->name; k++)
         if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
     *kind = REDUCTION;
     for (const named_reduction *k = named_reductions; k->name; k++)

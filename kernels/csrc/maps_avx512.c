@@ -22,17 +22,23 @@
 #include "elementary.h"
 #include "exp_log_avx512.h"
 #include "maps.h"
+#include "narrow_maps.h"
 
 // ------------------------------------------------------------------------------------------- exp and tanh
 
 // NOTE: below -104 the result is 0 and needs no second look; between there and -87.3 it is subnormal. The
 // order of operands keeps a NaN.
-FN __m512 exp_16(__m512 x, __mmask16 *again) {
+#define EXP_PRECISION 44
+FN wide exp_wide(__m512 x) {
     const __m512 above = _mm512_max_ps(_mm512_set1_ps(-105.0f), x);
     const wide w = widen(_mm512_min_ps(_mm512_set1_ps(90.0f), above));
-    const wide y = {exp_lanes(w.low), exp_lanes(w.high)};
+    return (wide){exp_lanes(w.low), exp_lanes(w.high)};
+}
+FN __m512 exp_16(__m512 x, __mmask16 *again) {
+    const wide y = exp_wide(x);
     const __mmask16 small = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_LT_OQ);
-    *again = uncertain(y, 44) | _mm512_mask_cmp_ps_mask(small, x, _mm512_set1_ps(-104.0f), _CMP_GE_OQ);
+    *again =
+        uncertain(y, EXP_PRECISION) | _mm512_mask_cmp_ps_mask(small, x, _mm512_set1_ps(-104.0f), _CMP_GE_OQ);
     return narrow(y);
 }
 
@@ -45,10 +51,14 @@ FN __m512d tanh_lanes(__m512d a) {
     const __m512d e = _mm512_fnmadd_pd(d, r, ALL(1.0));
     return _mm512_mul_pd(t, FMA(r, FMA(e, e, e), r));
 }
-FN __m512 tanh_16(__m512 x, __mmask16 *again) {
+#define TANH_PRECISION 39
+FN wide tanh_wide(__m512 x) {
     const wide w = widen(_mm512_min_ps(_mm512_set1_ps(10.0f), size_of(x)));
-    const wide y = {tanh_lanes(w.low), tanh_lanes(w.high)};
-    *again = uncertain(y, 39);
+    return (wide){tanh_lanes(w.low), tanh_lanes(w.high)};
+}
+FN __m512 tanh_16(__m512 x, __mmask16 *again) {
+    const wide y = tanh_wide(x);
+    *again = uncertain(y, TANH_PRECISION);
     return signed_as(narrow(y), x);
 }
 
@@ -59,10 +69,14 @@ FN __m512d log_lanes(__m512d x) {
     const __m512d r = log_split(x, &base);
     return log_short_lanes(r, base);
 }
-FN __m512 log_16(__m512 x, __mmask16 *again) {
+#define LOG_PRECISION 42
+FN wide log_wide(__m512 x) {
     const wide w = widen(x);
-    const wide y = {log_lanes(w.low), log_lanes(w.high)};
-    *again = uncertain(y, 42) | (__mmask16)~positive_finite(x);
+    return (wide){log_lanes(w.low), log_lanes(w.high)};
+}
+FN __m512 log_16(__m512 x, __mmask16 *again) {
+    const wide y = log_wide(x);
+    *again = uncertain(y, LOG_PRECISION) | (__mmask16)~positive_finite(x);
     return narrow(y);
 }
 
@@ -73,12 +87,18 @@ FN __m512d log1p_lanes(__m512d x) {
     const __mmask8 small = _mm512_cmp_pd_mask(_mm512_abs_pd(x), ALL(0x1p-6), _CMP_LT_OQ);
     return log_short_lanes(_mm512_mask_mov_pd(r, small, x), base);
 }
-FN __m512 log1p_16(__m512 x, __mmask16 *again) {
+#define LOG1P_PRECISION 42
+FN wide log1p_wide(__m512 x) {
     const wide w = widen(x);
-    const wide y = {log1p_lanes(w.low), log1p_lanes(w.high)};
+    return (wide){log1p_lanes(w.low), log1p_lanes(w.high)};
+}
+FN __mmask16 above_minus_one(__m512 x) {
     const __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-1.0f), _CMP_GT_OQ);
-    *again = uncertain(y, 42) |
-             (__mmask16)~_mm512_mask_cmp_ps_mask(above, x, _mm512_set1_ps(INFINITE), _CMP_LT_OQ);
+    return _mm512_mask_cmp_ps_mask(above, x, _mm512_set1_ps(INFINITE), _CMP_LT_OQ);
+}
+FN __m512 log1p_16(__m512 x, __mmask16 *again) {
+    const wide y = log1p_wide(x);
+    *again = uncertain(y, LOG1P_PRECISION) | (__mmask16)~above_minus_one(x);
     return signed_as(narrow(y), x);
 }
 
@@ -153,12 +173,15 @@ FN __m512d erf_lanes(__m512d a) {
 }
 // NOTE: erf of a number near the subnormal range, 0 apart, may be subnormal, where midpoints are elsewhere.
 // From 3.92 on it rounds to 1.
+#define ERF_PRECISION 38
+FN wide erf_wide(__m512 x) {
+    const wide w = widen(_mm512_min_ps(_mm512_set1_ps(3.96f), size_of(x)));
+    return (wide){erf_lanes(w.low), erf_lanes(w.high)};
+}
 FN __m512 erf_16(__m512 x, __mmask16 *again) {
-    const __m512 size = size_of(x);
-    const wide w = widen(_mm512_min_ps(_mm512_set1_ps(3.96f), size));
-    const wide y = {erf_lanes(w.low), erf_lanes(w.high)};
-    const __m512i before = _mm512_sub_epi32(_mm512_castps_si512(size), _mm512_set1_epi32(1));
-    *again = uncertain(y, 38) | _mm512_cmplt_epu32_mask(before, _mm512_set1_epi32(0x01000000));
+    const wide y = erf_wide(x);
+    const __m512i before = _mm512_sub_epi32(_mm512_castps_si512(size_of(x)), _mm512_set1_epi32(1));
+    *again = uncertain(y, ERF_PRECISION) | _mm512_cmplt_epu32_mask(before, _mm512_set1_epi32(0x01000000));
     return signed_as(narrow(y), x);
 }
 
@@ -193,19 +216,26 @@ FN __m512d cos_of(__m512d x) {
     const __m512d r = FMA(h, ALL(PI_2), _mm512_fmsub_pd(h, ALL(PI_1), x));
     return sin_lanes(r, shifted);
 }
+#define TRIG_PRECISION 40
 FN __mmask16 immoderate(__m512 x) {
     return _mm512_cmp_ps_mask(size_of(x), _mm512_set1_ps(TRIG_MODERATE), _CMP_NLT_UQ);
 }
-FN __m512 sin_16(__m512 x, __mmask16 *again) {
+FN wide sin_wide(__m512 x) {
     const wide w = widen(x);
-    const wide y = {sin_of(w.low), sin_of(w.high)};
-    *again = uncertain(y, 40) | immoderate(x);
+    return (wide){sin_of(w.low), sin_of(w.high)};
+}
+FN __m512 sin_16(__m512 x, __mmask16 *again) {
+    const wide y = sin_wide(x);
+    *again = uncertain(y, TRIG_PRECISION) | immoderate(x);
     return narrow(y);
 }
-FN __m512 cos_16(__m512 x, __mmask16 *again) {
+FN wide cos_wide(__m512 x) {
     const wide w = widen(x);
-    const wide y = {cos_of(w.low), cos_of(w.high)};
-    *again = uncertain(y, 40) | immoderate(x);
+    return (wide){cos_of(w.low), cos_of(w.high)};
+}
+FN __m512 cos_16(__m512 x, __mmask16 *again) {
+    const wide y = cos_wide(x);
+    *again = uncertain(y, TRIG_PRECISION) | immoderate(x);
     return narrow(y);
 }
 
@@ -237,6 +267,45 @@ MAP(log1p)
 MAP(erf)
 MAP(sin)
 MAP(cos)
+
+// The same, rounded to a grid. `sign` is x where `name_wide` is about its size, else +0; `special` says where
+// x is not to be had in this way. A zero loses its sign.
+#define NARROW_MAP(name, precision, sign, special)                                                           \
+    static __attribute__((noinline)) void name##_narrow_again(float *out, const float *in, unsigned again,   \
+                                                              int bits, int *doubt) {                        \
+        for (; again; again &= again - 1) {                                                                  \
+            const int i = __builtin_ctz(again);                                                              \
+            out[i] = name##_narrow(in[i], bits, doubt);                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    FN __m512 name##_narrow_16(__m512 x, const grid *g, __mmask16 *again) {                                  \
+        const __m512 y = narrow(wide_on_grid(name##_wide(x), g, again));                                     \
+        *again |= (special);                                                                                 \
+        return _mm512_add_ps(signed_as(y, sign), _mm512_setzero_ps());                                       \
+    }                                                                                                        \
+    static void name##_narrow_run(float *restrict out, const float *in, int64_t n, int bits, int *doubt) {   \
+        const grid g = grid_of(bits, precision);                                                             \
+        __mmask16 again;                                                                                     \
+        for (; n >= 16; n -= 16, in += 16, out += 16) {                                                      \
+            _mm512_storeu_ps(out, name##_narrow_16(_mm512_loadu_ps(in), &g, &again));                        \
+            if (__builtin_expect(again, 0)) name##_narrow_again(out, in, again, bits, doubt);                \
+        }                                                                                                    \
+        if (n <= 0) return;                                                                                  \
+        const __mmask16 rest = (__mmask16)((1u << n) - 1);                                                   \
+        _mm512_mask_storeu_ps(out, rest, name##_narrow_16(_mm512_maskz_loadu_ps(rest, in), &g, &again));     \
+        name##_narrow_again(out, in, again & rest, bits, doubt);                                             \
+    }                                                                                                        \
+    NARROW_KERNEL(narrow_##name##_avx512, name##_narrow_run)
+
+#define UNSIGNED _mm512_setzero_ps()
+
+NARROW_MAP(exp, EXP_PRECISION, UNSIGNED, 0)
+NARROW_MAP(tanh, TANH_PRECISION, x, 0)
+NARROW_MAP(log, LOG_PRECISION, UNSIGNED, (__mmask16)~positive_finite(x))
+NARROW_MAP(log1p, LOG1P_PRECISION, UNSIGNED, (__mmask16)~above_minus_one(x))
+NARROW_MAP(erf, ERF_PRECISION, x, 0)
+NARROW_MAP(sin, TRIG_PRECISION, UNSIGNED, immoderate(x))
+NARROW_MAP(cos, TRIG_PRECISION, UNSIGNED, immoderate(x))
 
 // exp(a - b), the difference rounded: where softmax begins. With it the differences stay in registers.
 void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,

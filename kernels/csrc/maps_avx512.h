@@ -6,6 +6,7 @@
 
 #include <immintrin.h>
 #include "bits.h"
+#include "narrow.h"
 
 #define ALL(x) _mm512_set1_pd(x)
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
@@ -35,6 +36,38 @@ FN __mmask8 near_midpoint(__m512d y, int precision) {
     return _mm512_testn_epi64_mask(b, _mm512_set1_epi64(0x1FFFFFFF & ~(2 * margin - 1)));
 }
 
+// What rounding to grid(bits) needs.
+typedef struct {
+    __m128i dropped;
+    __m512i below_half, kept, offset, far;
+} grid;
+
+// For values that are off by less than 2^-precision, relatively.
+FN grid grid_of(int bits, int precision) {
+    const int dropped = 61 - bits;
+    const int64_t half = (int64_t)1 << (dropped - 1), margin = (int64_t)1 << (53 - precision);
+    return (grid){
+        .dropped = _mm_cvtsi32_si128(dropped),
+        .below_half = _mm512_set1_epi64(half - 1),
+        .kept = _mm512_set1_epi64(-2 * half),
+        .offset = _mm512_set1_epi64(margin - half),
+        .far = _mm512_set1_epi64((2 * half - 1) & ~(2 * margin - 1)),
+    };
+}
+
+// Rounded, but for lanes that are near to a midpoint, or where the grid has another spacing than the mantissa
+// says: see narrow.h.
+FN __m512d on_grid(__m512d y, const grid *g, __mmask8 *again) {
+    const __m512i u = _mm512_castpd_si512(y), size = _mm512_castpd_si512(_mm512_abs_pd(y));
+    const __m512i last = _mm512_and_si512(_mm512_srl_epi64(u, g->dropped), _mm512_set1_epi64(1));
+    const __m512i up = _mm512_add_epi64(_mm512_add_epi64(u, g->below_half), last);
+    const __m512i above_zero = _mm512_sub_epi64(size, _mm512_set1_epi64((int64_t)NARROW_ZERO));
+    *again = _mm512_testn_epi64_mask(_mm512_add_epi64(u, g->offset), g->far) |
+             _mm512_cmplt_epu64_mask(above_zero, _mm512_set1_epi64((int64_t)(NARROW_LEAST - NARROW_ZERO))) |
+             _mm512_cmpge_epu64_mask(size, _mm512_set1_epi64((int64_t)NARROW_MOST));
+    return _mm512_castsi512_pd(_mm512_and_si512(up, g->kept));
+}
+
 // Sixteen floats as two vectors of binary64.
 typedef struct {
     __m512d low, high;
@@ -50,6 +83,13 @@ FN __m512 narrow(wide y) {
 }
 FN __mmask16 uncertain(wide y, int precision) {
     return _mm512_kunpackb(near_midpoint(y.high, precision), near_midpoint(y.low, precision));
+}
+
+FN wide wide_on_grid(wide y, const grid *g, __mmask16 *again) {
+    __mmask8 low, high;
+    const wide on = {on_grid(y.low, g, &low), on_grid(y.high, g, &high)};
+    *again = _mm512_kunpackb(high, low);
+    return on;
 }
 
 FN __m512 size_of(__m512 x) {

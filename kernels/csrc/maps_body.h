@@ -12,6 +12,7 @@
 
 #include "elementary.h"
 #include "maps.h"
+#include "narrow_maps.h"
 
 #define BLOCK_SIZE 64
 // NOTE: 2^-48 covers the error of every `name_f64`, and x == x keeps NaNs out.
@@ -51,6 +52,39 @@ MAP(tanh, OR_ZERO, 1)
 MAP(erf, OR_ZERO, 1)
 MAP(sin, OR_ZERO, magnitude(x) < TRIG_MODERATE)
 MAP(cos, low, magnitude(x) < TRIG_MODERATE)
+
+// The same, rounded to a grid.
+#define NARROW_MAP(name, ordinary)                                                                           \
+    static __attribute__((noinline)) void name##_narrow_again(float *out, const float *in,                   \
+                                                              const int64_t *again, int bits, int *doubt) {  \
+        for (int i = 0; i < BLOCK_SIZE; i++)                                                                 \
+            if (again[i]) out[i] = name##_narrow(in[i], bits, doubt);                                        \
+    }                                                                                                        \
+    static inline void name##_narrow_block(float *restrict out, const float *in, int bits, int *doubt) {     \
+        int64_t again[BLOCK_SIZE], any = 0;                                                                  \
+        for (int i = 0; i < BLOCK_SIZE; i++) {                                                               \
+            const float x = in[i];                                                                           \
+            const double y = name##_f64((double)x);                                                          \
+            again[i] = odd(y) | near_middle(y, bits, NARROW_UNITS) | !(ordinary);                            \
+            any |= again[i];                                                                                 \
+            out[i] = (float)narrowed(y, bits) + 0.0f;                                                        \
+        }                                                                                                    \
+        if (any) name##_narrow_again(out, in, again, bits, doubt);                                           \
+    }                                                                                                        \
+    static void name##_narrow_run(float *restrict out, const float *in, int64_t n, int bits, int *doubt) {   \
+        int64_t i = 0;                                                                                       \
+        for (; i + BLOCK_SIZE <= n; i += BLOCK_SIZE) name##_narrow_block(out + i, in + i, bits, doubt);      \
+        for (; i < n; i++) out[i] = name##_narrow(in[i], bits, doubt);                                       \
+    }                                                                                                        \
+    NARROW_KERNEL(ISA(narrow_##name), name##_narrow_run)
+
+NARROW_MAP(exp, x == x)
+NARROW_MAP(log, (x > 0.0f) & (x < INFINITE))
+NARROW_MAP(log1p, (x > -1.0f) & (x < INFINITE))
+NARROW_MAP(tanh, x == x)
+NARROW_MAP(erf, x == x)
+NARROW_MAP(sin, magnitude(x) < TRIG_MODERATE)
+NARROW_MAP(cos, magnitude(x) < TRIG_MODERATE)
 
 // exp(a - b), the difference rounded: where softmax begins.
 void ISA(exp_sub)(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,

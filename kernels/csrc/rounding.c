@@ -39,9 +39,7 @@ static inline double double_of_bits(uint64_t u) {
 
 // --------------------------------------------------------------------------------------------- one element
 
-// What decides everywhere: x rounded, and 0 if it is not reported, 1 if it is narrow, 2 if wide. `zero` is
-// added to zeros: +0 takes their sign away, -0 leaves it.
-static int one(double x, double r, int bits, double widen, double zero, float *out) {
+int round_one(double x, double r, int bits, double widen, double zero, float *out) {
     if (isnan(x)) {
         const uint32_t nan = 0x7FC00000;
         memcpy(out, &nan, sizeof nan);
@@ -117,17 +115,6 @@ typedef void run_kernel(const double *, double, const double *, int64_t, int64_t
                         float *, uint64_t *);
 static run_kernel *const RUNS[ISA_COUNT] = {run_portable, run_avx2, run_avx512};
 
-void round_plain(const double *x, int64_t n, int bits, float *out, enum isa isa) {
-    static const double none = 0;
-    for (int64_t at = 0; at < n; at += RUN) {
-        const int64_t size = min_i64(RUN, n - at);
-        uint64_t again[RUN / STRIP];
-        RUNS[isa](x + at, 0, &none, 0, size, bits, 0, -0.0, out + at, again);
-        for (int64_t i = 0; i < size; i++)
-            if (again[i / STRIP]) one(x[at + i], 0, bits, 0, -0.0, out + at + i);
-    }
-}
-
 // ------------------------------------------------------------------------------------------------ all of it
 
 static void report(const rounding *c, int64_t position, int kind) {
@@ -150,8 +137,8 @@ static void round_range(void *context, int64_t begin, int64_t end) {
                 i += STRIP - 1;
                 continue;
             }
-            const int kind = one(c->x[at + i], scalar * vector[i * c->vector_column], (int)c->bits, c->widen,
-                                 c->zero, c->out + at + i);
+            const int kind = round_one(c->x[at + i], scalar * vector[i * c->vector_column], (int)c->bits,
+                                       c->widen, c->zero, c->out + at + i);
             if (kind) report(c, at + i, kind);
         }
         at += n;

@@ -19,6 +19,7 @@ from .library import LIBRARY
 from .memory import address_of, allocate, check_out, check_overlap
 from .opset import F32, ITEM_SIZE, ArityError, Shape, ShapeError, Spec
 from .phases import NotFusibleError, Place, Schedule
+from .rounding import MAX_BITS
 from .segments import Segments
 from .tensors import Array, spec_of
 
@@ -28,11 +29,27 @@ STREAM_BYTES = 1 << 25  # of a result that no cache holds until someone reads it
 GRAIN = 1 << 19  # elements times instructions, below which a second thread costs more than it gives
 
 
-class Plan(Schedule):
-    """A schedule as the words of fused.c for one instruction set. Raises NotFusibleError."""
+ARITHMETIC = ("add_f32", "sub_f32", "mul_f32", "div_f32", "sqrt_f32")
+FUNCTIONS = ("exp_f32", "log_f32", "log1p_f32", "erf_f32", "tanh_f32", "sin_f32", "cos_f32", "rsqrt_f32")
+"""What there are kernels of that round to a grid (csrc/narrow.h)."""
+IN_DOUBT = 2
+"""Instead of 0, returned by a fused kernel whose results are of no use: a function's value is too near to a midpoint of
+the grid. NOTE: whoever then computes in another way needs the operands, so no result may take the place of one."""
 
-    def __init__(self, expression: Expression, isa: int, strides: Sequence[Shape | None] = ()):
-        super().__init__(expression, True, strides)
+
+class Plan(Schedule):
+    """A schedule as the words of fused.c for one instruction set. Raises NotFusibleError.
+
+    Below 32 bits each result of arithmetic, and of a function, is computed in binary64 and rounded to grid(bits).
+    """
+
+    def __init__(
+        self, expression: Expression, isa: int, strides: Sequence[Shape | None] = (), bits: int = MAX_BITS
+    ):
+        super().__init__(expression, bits == MAX_BITS, strides)
+        self.bits = bits
+        if bits < MAX_BITS and any(done.name in FUNCTIONS for done in self.code):
+            self.shareable = set()
         if len(self.values) > MAX_VALUES:
             raise NotFusibleError(f"more than {MAX_VALUES} values", values=len(self.values))
         self.streams = self.geometry.n > TILE and 4 * math.prod(self.domain) >= STREAM_BYTES
@@ -65,14 +82,14 @@ class Plan(Schedule):
             tiles = begin + sum(i.phase == p and not i.varies for i in self.code)
             phases.append((begin, tiles, sum(i.phase <= p for i in self.code)))
         for instruction in self.code:
-            kind, address = kernel(instruction.name, isa)
+            kind, address = kernel(self._name(instruction.name), isa)
             operands = [at[i] for i in instruction.operands]
             code.append((kind, address, at[instruction.result], *(operands + operands[-1:] * 2)[:3]))
         g, reductions = self.geometry, sum(i.reduces for i in self.code)
         words = [
             *(len(g.outer), g.n, len(self.expression.inputs), len(set(self.expression.outputs))),
             *(self.tiles, self.kept, self.items, len(self.constants), len(self.values), len(phases)),
-            *(reductions, GRAIN // max(len(self.code), 1) + 1, self.streams, *g.outer),
+            *(reductions, GRAIN // max(len(self.code), 1) + 1, self.streams, self.bits, *g.outer),
             *(stride for strides in g.strides for stride in strides),
             *(word for constant in self.constants for word in constant),
         ]
@@ -81,6 +98,13 @@ class Plan(Schedule):
         for row in (*phases, *code):
             words += row
         return np.array(words, dtype=np.uint64)
+
+    def _name(self, name: str) -> str:
+        if self.bits == MAX_BITS:
+            return name
+        if name in ("pow_f32", "cast_i64_f32", "sum_f32"):
+            raise NotFusibleError("no kernel that rounds to a grid", name=name, bits=self.bits)
+        return f"narrow_{name.removesuffix('_f32')}" if name in ARITHMETIC + FUNCTIONS else name
 
 
 LIBRARY.repops_kernel.restype = ctypes.c_void_p
@@ -97,12 +121,18 @@ def kernel(name: str, isa: int) -> tuple[int, int]:
     return kind.value, address
 
 
-class Fused:
-    """An expression as one kernel, for inputs with these strides (see Schedule). Raises NotFusibleError."""
+class InDoubt(ArithmeticError):
+    """A function's value is too near to a midpoint of the grid; the results are of no use."""
 
-    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = ()):
+
+class Fused:
+    """An expression as one kernel, for inputs with these strides and rounded to so many bits (see Schedule and Plan).
+    Raises NotFusibleError."""
+
+    def __init__(self, expression: Expression, strides: Sequence[Shape | None] = (), bits: int = MAX_BITS):
         self.expression = expression
         self._strides = strides
+        self._bits = bits
         distinct = list(dict.fromkeys(expression.outputs))
         self.outputs = cpu.output_layout([expression.spec(number) for number in distinct])
         self._order = [distinct.index(number) for number in expression.outputs]
@@ -113,7 +143,7 @@ class Fused:
     def _plan(self, isa: int) -> tuple[Plan, int]:
         """The plan, which keeps its words alive, and their address."""
         if isa not in self._plans:
-            plan = Plan(self.expression, isa, self._strides)
+            plan = Plan(self.expression, isa, self._strides, self._bits)
             self._plans[isa] = plan, plan.words.ctypes.data
         return self._plans[isa]
 
@@ -157,7 +187,10 @@ class Fused:
             self._check_out(plan, inputs, out)
             outputs = out
         data = self._pack(*map(address_of, inputs), *map(address_of, outputs))
-        if self._launch(address, data, threads or cpu.get_num_threads(), isa):
+        failed = self._launch(address, data, threads or cpu.get_num_threads(), isa)
+        if failed == IN_DOUBT:
+            raise InDoubt(f"{self.expression.name}: a value is too near to a midpoint of grid({self._bits})")
+        if failed:
             raise MemoryError(f"{self.expression.name}: no memory for the tiles")
         return [outputs[i] for i in self._order]
 

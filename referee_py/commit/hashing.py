@@ -20,6 +20,7 @@ class Tag(IntEnum):
     COMMITMENT = 0x07
     EMPTY = 0x08
     ROUNDING_LOG = 0x09
+    LOG_BLOCK = 0x0A
     DATA_TREE = 0x10
     STRUCTURE_TREE = 0x11
     SLOT_TREE = 0x12
@@ -29,6 +30,7 @@ class Tag(IntEnum):
     RUN_TREE = 0x16
     LOG_TREE = 0x17
     LOG_RUN_TREE = 0x18
+    LOG_BLOCK_TREE = 0x19
 
 
 _PREFIX = {tag: bytes([tag]) for tag in Tag}

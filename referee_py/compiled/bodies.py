@@ -8,7 +8,7 @@ body then holds copies of another's nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from repops.expression import Expression, Recorder, Symbol
@@ -17,6 +17,7 @@ from repops.phases import NotFusibleError
 
 from .graph import REDUCTIONS, Graph, Node
 from .groups import Groups, Unit, is_scalar
+from .singly import Of, Operand, Operator, Singly
 from .views import View, merged_factors, refined, regroup
 
 _COST = {
@@ -49,6 +50,7 @@ class Body:
     reads: list[View]
     expression: Expression | None = None
     strides: list[Shape] = field(default_factory=list)
+    singly: Singly | None = None
 
     @property
     def node(self) -> Node:
@@ -126,7 +128,8 @@ class Bodies:
                 self.stored.add(value)
 
     def _can_repeat(self, node: Node, unit: Unit, reader: Unit) -> bool:
-        """Whether the reader may compute this node again. Items that it would take are stored then."""
+        """Whether the reader may compute this node again. Items that it would take are stored then. What has a log is
+        computed once."""
         domain = refined(reader.domain or (), unit.domain or ())
         if node.number in unit.items or domain is None or (reader.row and domain[-1] != reader.row):
             return False
@@ -137,7 +140,7 @@ class Bodies:
         while todo:
             at = todo.pop()
             cost += _COST.get(at.op, 20 if at.op == "pow" else 1)
-            if cost > _LIMIT:
+            if cost > _LIMIT or graph.is_logged(at):
                 return False
             for value in at.inputs:
                 source = graph.root(value)
@@ -164,6 +167,10 @@ class Bodies:
         node = unit.nodes[0]
         reads = [self.graph.view(value) for value in node.inputs]
         return Body(unit, node.outputs, reads)
+
+
+_Key = tuple[int, tuple[int, ...]]
+"""Of an input: the value it lies in, and where."""
 
 
 class _Fusion:
@@ -197,6 +204,7 @@ class _Fusion:
             [view for _, view, _ in inputs.values()],
             expression,
             [s for *_, s in inputs.values()],
+            self._singly(inputs, writes),
         )
 
     def _find_nodes(self, writes: tuple[int, ...]) -> None:
@@ -256,9 +264,9 @@ class _Fusion:
             if domain is not None and (self._unit.row is None or domain[-1] == self._unit.row):
                 self._domain = domain
 
-    def _inputs(self) -> dict[tuple[int, tuple[int, ...]], tuple[Spec, View, Shape]]:
+    def _inputs(self) -> dict[_Key, tuple[Spec, View, Shape]]:
         """(spec, view, strides) of each distinct operand in memory. One that lies badly is read from a copy."""
-        result: dict[tuple[int, tuple[int, ...]], tuple[Spec, View, Shape]] = {}
+        result: dict[_Key, tuple[Spec, View, Shape]] = {}
         for value, node in self._outside():
             view, strides = self._lies(value, node)
             key = self._key(view, strides)
@@ -267,7 +275,7 @@ class _Fusion:
         return result
 
     @staticmethod
-    def _key(view: View, strides: Shape) -> tuple[int, tuple[int, ...]]:
+    def _key(view: View, strides: Shape) -> _Key:
         return view.base, (view.offset, *strides)
 
     def _lies(self, value: int, node: Node) -> tuple[View, Shape]:
@@ -289,6 +297,28 @@ class _Fusion:
             return None
         merged = [merged_factors(dim) for dim in dims]
         return tuple(dim[0][1] for dim in merged) if all(len(dim) == 1 for dim in merged) else None
+
+    def _singly(self, inputs: Mapping[_Key, tuple[Spec, View, Shape]], writes: tuple[int, ...]) -> Singly:
+        """The same nodes for whoever computes them one by one."""
+        places = {key: place for place, key in enumerate(inputs)}
+        scalars: dict[int, Node] = {}
+
+        def operand(value: int, node: Node) -> Operand:
+            root = self._graph.root(value)
+            if self._is_scalar(value):
+                scalars[root] = self._graph.maker[root]
+                return Operand(Of.SCALAR, root)
+            if self._inside(value) is not None:
+                return Operand(Of.VALUE, root)
+            return Operand(Of.INPUT, places[self._key(*self._lies(value, node))])
+
+        operators = tuple(
+            Operator(node, tuple(operand(value, node) for value in node.inputs), self._space(node)[1])
+            for node in self._order
+        )
+        given = tuple((spec[0], strides) for spec, _, strides in inputs.values())
+        outputs = {value: self._graph.specs[value] for value in writes}
+        return Singly(self._domain, given, outputs, operators, scalars)
 
     def _apply(self, recorder: Recorder, node: Node, values: dict[int, Symbol]) -> Symbol:
         operands = []

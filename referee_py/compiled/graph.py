@@ -31,20 +31,22 @@ class Node:
     outputs: tuple[int, ...]
 
 
-Alone = Callable[[Node, Sequence[Spec]], bool]
+Says = Callable[[Node, Sequence[Spec]], bool]
+"""Of a node with inputs like these."""
 
 
 class Graph:
     """The nodes and values of a validated program. `watched` are outputs that somebody wants to see after a step; an
-    operator that `alone` says so of is no part of a kernel."""
+    operator that `alone` says so of is no part of a kernel, and one that is `logged` is computed once."""
 
     def __init__(
         self,
         program: Program,
         watched: Iterable[SlotSource] = (),
-        alone: Alone = lambda _node, _inputs: False,
+        alone: Says = lambda _node, _inputs: False,
+        logged: Says = lambda _node, _inputs: False,
     ) -> None:
-        self._alone = alone
+        self._alone, self._logged = alone, logged
         self.slots = len(program.initial)
         self.constants = len(program.constants)
         self.step = self.slots + self.constants
@@ -122,6 +124,9 @@ class Graph:
         """The node that makes it, if it is one of these operators."""
         node = self.maker.get(value)
         return node if node is not None and node.op in ops else None
+
+    def is_logged(self, node: Node) -> bool:
+        return self._logged(node, [self.specs[value] for value in node.inputs])
 
     def is_fusible(self, node: Node) -> bool:
         """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""

@@ -14,11 +14,13 @@ from repops.fusion import Fused
 from repops.memory import address_of, allocate
 from repops.opset import ITEM_SIZE, Attrs, Shape, Spec
 from repops.phases import NotFusibleError
+from repops.rounding import MAX_BITS
 from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
 from .graph import Node
+from .singly import Singly
 
 Buffer = Any
 """Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
@@ -42,12 +44,21 @@ ROW_BYTES = 1 << 24
 class Machine(Protocol):
     """All machines give the same bits."""
 
-    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
-        """One kernel for an expression, and which (input, output) may be one memory. Raises NotFusibleError."""
+    def fused(
+        self, expression: Expression, strides: Sequence[Shape], singly: Singly
+    ) -> tuple[Bind, set[tuple[int, int]]]:
+        """One kernel for an expression, and which (input, output) may be one memory; `singly` is the same one by one.
+
+        Raises NotFusibleError.
+        """
+        ...
+
+    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:
+        """Whether a node with these inputs is a call of its own."""
         ...
 
     def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
-        """Whether a node with these inputs has a log: then it is a call of its own, in every step."""
+        """Whether it has a log: then it is computed in every step, once."""
         ...
 
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind: ...
@@ -104,12 +115,28 @@ class Machine(Protocol):
 class Cpu:
     """The C kernels, on numpy arrays."""
 
-    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
-        kernel = Fused(expression, strides)
+    bits = MAX_BITS
+    """Of the grid that fused kernels round to; all bits: they do not."""
+
+    def fused(
+        self,
+        expression: Expression,
+        strides: Sequence[Shape],
+        singly: Singly,  # noqa: ARG002
+    ) -> tuple[Bind, set[tuple[int, int]]]:
+        kernel = self.kernel(expression, strides)
+        return kernel.bind, kernel.shareable
+
+    def kernel(self, expression: Expression, strides: Sequence[Shape]) -> Fused:
+        """Raises NotFusibleError."""
+        kernel = Fused(expression, strides, self.bits)
         # SAFETY: operators one by one let go of such values, so a node that has memory for these may have none for all.
         if kernel.kept_bytes > ROW_BYTES:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
-        return kernel.bind, kernel.shareable
+        return kernel
+
+    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+        return False
 
     def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
@@ -178,12 +205,20 @@ class Cuda:
         self._gpu = executor.current()
         self._graph = graph
 
-    def fused(self, expression: Expression, strides: Sequence[Shape]) -> tuple[Bind, set[tuple[int, int]]]:
+    def fused(
+        self,
+        expression: Expression,
+        strides: Sequence[Shape],
+        singly: Singly,  # noqa: ARG002
+    ) -> tuple[Bind, set[tuple[int, int]]]:
         from repops.cuda.fusion import FusedKernel
 
         kernel = FusedKernel(expression, strides)
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
+
+    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+        return False
 
     def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False

@@ -1,5 +1,9 @@
-"""Compiled steps in the mode rounded-f64 at 32 bits: operators that have a log are calls to the evaluator, all others
-are the kernels of repops-f32, whose bits are the rounded ones (referee_py/rounding/backend.py).
+"""Compiled steps in the mode rounded-f64.
+
+at 32 bits  operators that have a log are calls to the evaluator, all others are the kernels of repops-f32, whose bits
+            are the rounded ones (referee_py/rounding/backend.py)
+below       sums are calls too; arithmetic is done by kernels that round to the grid, and so are elementary functions,
+            which have a log: but hardly ever is a value so near to a midpoint that it matters
 """
 
 from __future__ import annotations
@@ -12,26 +16,38 @@ from functools import partial
 import numpy as np
 from repops import cpu
 from repops.cpu import Bound
+from repops.expression import Expression
+from repops.fusion import IN_DOUBT, Fused
 from repops.opset import F32, Shape, Spec, lookup
 from repops.strided import Matrices
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array
 from ..rounding.backend import Operands, Rounded
-from ..rounding.evaluate import Kind, kind_of
+from ..rounding.evaluate import ELEMENTARY, Kind, kind_of
+from ..rounding.mode import Form
+from ..rounding.primitives import MAX_BITS
 from .graph import Node
 from .machine import Bind, Call, Cpu, Matmul
+from .singly import Singly
 
 
 class RoundedCpu(Cpu):
-    """The C kernels and an evaluator, on numpy arrays. `backend` rounds to 32 bits."""
+    """The C kernels and an evaluator, on numpy arrays, with the rounding of `backend`."""
 
     def __init__(self, backend: Rounded) -> None:
         self._backend = backend
+        self.bits = backend.rounding.bits
 
     def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
+        return _kind(node, inputs) in (Kind.SUM, *((Kind.ELEMENTARY,) if self.bits < MAX_BITS else ()))
+
+    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:
+        what = _kind(node, inputs)
+        if what is Kind.ELEMENTARY and self.bits < MAX_BITS:
+            # NOTE: a dense log needs the value of every element in binary64, and powers are exact ties too often.
+            return node.op == "pow" or self._backend.rounding.form is Form.DENSE
         # NOTE: a cast has no log, but is rounded twice, and that is not what the kernel does with integers beyond 2^53.
-        what = kind_of(node.op, inputs[0][0] if inputs else None, node.attrs)
         return what is Kind.SUM or (what is Kind.SINGLE and node.op == "cast")
 
     def begin(self, step: int) -> None:
@@ -40,8 +56,48 @@ class RoundedCpu(Cpu):
     def end(self) -> None:
         self._backend.end()
 
+    def fused(
+        self, expression: Expression, strides: Sequence[Shape], singly: Singly
+    ) -> tuple[Bind, set[tuple[int, int]]]:
+        kernel = self.kernel(expression, strides)
+        logged = [each.node.number for each in singly.operators if self._is_logged_function(each.node)]
+        return (self._guarded(kernel, singly, logged) if logged else kernel.bind), kernel.shareable
+
+    def _is_logged_function(self, node: Node) -> bool:
+        return self.bits < MAX_BITS and node.op in ELEMENTARY
+
+    def _guarded(self, kernel: Fused, singly: Singly, logged: Sequence[int]) -> Bind:
+        """The kernel, and its operators one by one where it cannot decide, or the log speaks of them.
+
+        INVARIANT: without an entry the truth of an element is its exact value rounded, and a kernel that is not in
+        doubt has that. So no radius is looked at, and nothing is written.
+        """
+
+        def bind(addresses: Sequence[int]) -> Call:
+            bound = kernel.bind(addresses)
+            inputs = [
+                _at(a, dtype, singly.domain, s)
+                for a, (dtype, s) in zip(addresses, singly.inputs, strict=False)
+            ]
+            places = zip(addresses[len(inputs) :], singly.outputs.items(), strict=True)
+            outputs = {value: _at(a, *spec) for a, (value, spec) in places}
+
+            def call() -> None:
+                outcome = IN_DOUBT
+                if not self._backend.says(logged):
+                    outcome = bound.kernel(bound.signature, bound.data, cpu.get_num_threads(), cpu.get_isa())
+                if outcome == IN_DOUBT:
+                    singly.run(self._backend.execute, inputs, outputs)
+                elif outcome:
+                    raise MemoryError("no memory for a kernel's working space")
+
+            return call
+
+        return bind
+
     def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
-        if not self.is_logged(node, inputs):
+        plain = self.bits == MAX_BITS or _kind(node, inputs) is Kind.MOVED
+        if plain and not self.is_alone(node, inputs):
             return super().operator(node, inputs)
         outputs = lookup(node.op).infer(list(inputs), node.attrs)
 
@@ -84,6 +140,10 @@ class RoundedCpu(Cpu):
                     raise MemoryError("no memory for a kernel's working space")
 
         return run
+
+
+def _kind(node: Node, inputs: Sequence[Spec]) -> Kind:
+    return kind_of(node.op, inputs[0][0] if inputs else None, node.attrs)
 
 
 def _whole(view: Array) -> Array:

@@ -41,7 +41,7 @@ class Compiled:
         machine: Machine | None = None,
     ) -> None:
         self.machine = machine or Cpu()
-        self._graph = graph = Graph(program, watched, self.machine.is_logged)
+        self._graph = graph = Graph(program, watched, self.machine.is_alone, self.machine.is_logged)
         self._schedule = schedule(graph, tasks_of(graph, self.machine))
         self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
@@ -64,7 +64,8 @@ class Compiled:
         """Bytes that `load` takes: the slots, and whatever a step needs besides the constants."""
         kept = (value for task in self._schedule.prelude for value in task.writes)
         own = (*range(self._graph.slots), *kept, *self._set_aside)
-        return self.arena_bytes + sum(map(self._graph.nbytes, own))
+        spare = max((task.spare for task in self._schedule.tasks), default=0)
+        return self.arena_bytes + spare + sum(map(self._graph.nbytes, own))
 
     def load(self, arrays: Sequence[Array]) -> None:
         """Begin from this state, in memory of its own."""

@@ -23,7 +23,7 @@ ROUNDS = 4
 @dataclass
 class Task:
     """A kernel call. `position` is its place in the program; `shareable` pairs (read, write) may be one memory. What is
-    `logged` belongs into every step."""
+    `logged` belongs into every step, and may take `spare` bytes besides."""
 
     name: str
     position: float
@@ -32,6 +32,7 @@ class Task:
     bind: Bind
     shareable: set[tuple[int, int]] = field(default_factory=set)
     logged: bool = False
+    spare: int = 0
 
 
 def tasks_of(graph: Graph, machine: Machine) -> list[Task]:
@@ -89,13 +90,15 @@ def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
 def _task(body: Body, graph: Graph, machine: Machine) -> Task:
     """Raises NotFusibleError."""
     position = float(body.unit.nodes[-1].number)
-    if body.expression is not None:
-        bind, shareable = machine.fused(body.expression, body.strides)
+    if body.expression is not None and body.singly is not None:
+        bind, shareable = machine.fused(body.expression, body.strides, body.singly)
         name = "fused " + " ".join(node.op for node in body.expression.nodes if node.op != "full")
-        return Task(name, position, body.reads, body.writes, bind, shareable)
+        logged = any(graph.is_logged(operator.node) for operator in body.singly.operators)
+        spare = body.singly.nbytes if logged else 0
+        return Task(name, position, body.reads, body.writes, bind, shareable, logged, spare)
     node = body.node
     specs = [graph.specs[value] for value in node.inputs]
-    logged = machine.is_logged(node, specs)
+    logged = graph.is_logged(node)
     if node.op in ("mm", "bmm") and (made := _product(body, graph, machine)) is not None:
         return Task(node.op, position, body.reads, body.writes, made, logged=logged)
     reads = [

@@ -21,7 +21,6 @@ from ..compiled.rounded import RoundedCpu
 from ..errors import InvalidInput
 from ..program import MODE_REPOPS_F32, Program, TensorType, Terms
 from ..rounding.backend import Rounded
-from ..rounding.primitives import MAX_BITS
 from .fast import FastExecutor
 from .hooks import Capture, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, StepTrace
@@ -79,7 +78,7 @@ def executor_for(
 ) -> Executor:
     """The fastest honest executor: compiled steps, but node by node for a hook, or for the readable reference."""
     if isinstance(backend, Rounded):
-        if hook is None and backend.rounding.bits == MAX_BITS and backend.device is None:
+        if hook is None and backend.device is None:
             return FastExecutor(program, constants, backend, machine=RoundedCpu(backend))
         return Interpreter(program, constants, backend, hook)
     if hook is None and backend.name == "cuda":

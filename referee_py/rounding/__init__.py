@@ -2,8 +2,8 @@
 
 mode        the parameters, in the mode byte of a program
 primitives  rnd, log, rev and threshold of the paper (Srivastava et al. 2024)
-entries     what a log says; sparse and dense: how it is written; forms: the one that a mode names
-packing     zstd and digests, for both forms
+entries     what a log says; sparse and dense: how it is written; forms: either
+blocks      the tree that a record commits to, which has a path to what is said of each element
 bounds      how far an evaluation can be from the exact value; taps: which elements meet in a convolution
 evaluate    every operator in binary64, each with its radius
 band        which elements have an entry; follow: writing a log, and following one, for whole nodes

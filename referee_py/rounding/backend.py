@@ -12,7 +12,7 @@ Values lie where the evaluator has them: in arrays, or in tensors on its device,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
@@ -23,7 +23,6 @@ from ..commit.tensor import Array
 from .book import LogBook
 from .evaluate import Kind, has_log, kind
 from .follow import follow, write
-from .forms import FORMAT
 from .mode import Bounds, Form, Rounding
 from .primitives import FIXED_TAU, MAX_BITS
 from .step_log import NodeLog, StepLog
@@ -85,7 +84,6 @@ class Rounded:
         """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
         self._on_forged = on_forged
         self._thresholds = thresholds
-        self._form = FORMAT[rounding.form]
         self._step = 0
         self._given: StepLog | None = None
         self._written: dict[int, NodeLog] = {}
@@ -119,13 +117,13 @@ class Rounded:
             tau = self._tau(name, inputs, attrs)
             # NOTE: operands on a device stay there; a log may have entries that nobody needs.
             at_hand = inputs if device is None else None
-            values, canonical = write(name, at_hand, attrs, evaluation, self.rounding, out, tau)
-            if canonical is not None:
-                self._written[node] = NodeLog(self._form, evaluation.elements, canonical)
+            values, log = write(name, at_hand, attrs, evaluation, self.rounding, out, tau)
+            if log.count:
+                self._written[node] = NodeLog.of(log, self.rounding.form)
             return values
-        canonical = self._given.canonical(node, self._form, evaluation.elements)
+        log = self._given.entries(node, evaluation.elements)
         operands = inputs if device is None else Operands([partial(device.read, tensor) for tensor in inputs])
-        followed = follow(name, operands, attrs, evaluation, canonical, self.rounding, out)
+        followed = follow(name, operands, attrs, evaluation, log, self.rounding, out)
         self.corrections += followed.corrections
         if followed.forged is not None and self._on_forged:
             self._on_forged(self._step, node, followed.forged)
@@ -135,6 +133,11 @@ class Rounded:
         if self.rounding.form == Form.SPARSE:
             return FIXED_TAU  # and not used
         return self._thresholds(self.rounding.bits, name, terms_by_shape(name, inputs, attrs))
+
+    def says(self, nodes: Iterable[int]) -> bool:
+        """Has the log that is followed in this step anything of one of these nodes?"""
+        given = self._given
+        return given is not None and any(node in given.nodes for node in nodes)
 
     def log(self, node: int) -> bytes:
         """The log hash of a node that was executed: of what was committed to, whatever it says."""

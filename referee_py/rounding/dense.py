@@ -31,7 +31,7 @@ _POWERS = np.array([1, 3, 9, 27, 81], dtype=np.uint8)
 
 
 def pack(log: Log) -> bytes:
-    """The canonical bytes. Raises InvalidInput for a log that has none."""
+    """The canonical bytes. Raises InvalidInput for what is no log."""
     check(log, InvalidInput)
     digits = np.full((_bytes(log.elements), PER_BYTE), NOT_LOGGED, dtype=np.uint8)
     digits.reshape(-1)[log.narrow] = np.where(log.up, UP, DOWN)
@@ -43,7 +43,7 @@ def pack(log: Log) -> bytes:
 def unpack(canonical: bytes, elements: int) -> Log:
     """The log of a node with that many elements. Raises InvalidEncoding for bytes that `pack` does not give.
 
-    SAFETY: holds five bytes for each byte of digits, whose number must be that of the elements.
+    SAFETY: an entry takes nine bytes; besides, it holds ten bytes for each byte of digits.
     """
     check_elements(elements)
     data, size = np.frombuffer(canonical, dtype=np.uint8), _bytes(elements)

@@ -5,7 +5,7 @@
 
     varint      little-endian groups of 7 bits, the high bit of a byte says that another follows; no longer than needed
     positions   varints: the first position, then each one's distance from the one before, less 1
-    values      binary32, little-endian
+    values      binary32, little-endian; a NaN is 0x7FC00000
 
 Decoding looks at the structure only. Whether an entry holds is a matter of its element (`grid.decide`): a value that is
 not on the grid is ignored there, and the other entries stay.
@@ -19,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidEncoding, InvalidInput
-from .packing import MAX_LOG_ELEMENTS
 from .primitives import DOWN, F64, NOT_LOGGED, U8, UP, Bool
 
 I64 = npt.NDArray[np.int64]
+MAX_LOG_ELEMENTS = 1 << 40  # exclusive, as for tensors (docs/opset.md, section 1)
 MAX_VARINT_BYTES = 6  # 42 bits: every count and position is below 2^40
+_PIECE = 1 << 18  # varints that are read at a time: what reading needs besides its result is bounded
+_NAN = 0x7FC00000
 WRITTEN = 3  # the kind of a wide entry, beside DOWN, NOT_LOGGED and UP
 
 
@@ -83,9 +85,9 @@ def check(log: Log, error: type[InvalidInput]) -> None:
         inside = positions.size == 0 or (positions[0] >= 0 and positions[-1] < log.elements)
         if not inside or (np.diff(positions) <= 0).any():
             raise error(f"{name} positions do not ascend within {log.elements} elements")
-    twice = np.intersect1d(log.narrow, log.wide, assume_unique=True)
+    twice, _ = _found(log.wide, log.narrow)
     if twice.size:
-        raise error(f"element {int(twice[0])} is both narrow and wide; it has one entry")
+        raise error(f"element {int(log.wide[twice[0]])} is both narrow and wide; it has one entry")
 
 
 def check_elements(elements: int) -> None:
@@ -105,20 +107,31 @@ def read_positions(data: U8, start: int, count: int, elements: int) -> tuple[I64
     SAFETY: gaps are below 2^42 and many, so their int64 sum could wrap; the float64 sum is looked at first.
     """
     gaps, end = read_varints(data, start, count)
-    if gaps.size and float(gaps.astype(np.float64).sum()) + gaps.size > 2.0 * elements + 2:
+    if gaps.size and float(gaps.sum(dtype=np.float64)) + gaps.size > 2.0 * elements + 2:
         raise InvalidEncoding(f"positions run past the last of {elements} elements")
-    return np.cumsum(gaps + 1) - 1, end
+    gaps += 1
+    np.cumsum(gaps, out=gaps)
+    gaps -= 1
+    return gaps, end
 
 
 def pack_values(values: F64) -> bytes:
     """Binary32 values."""
-    return values.astype("<f4").tobytes()
+    return value_bits(values).astype("<u4").tobytes()
+
+
+def value_bits(values: F64) -> npt.NDArray[np.uint32]:
+    """The bits of binary32 values; NaN is 0x7FC00000."""
+    return np.where(np.isnan(values), np.uint32(_NAN), values.astype(np.float32).view(np.uint32))
 
 
 def read_values(data: U8) -> F64:
-    """All values of these bytes, four each. A signalling NaN becomes a quiet one."""
-    with np.errstate(invalid="ignore"):
-        return np.frombuffer(data.tobytes(), dtype="<f4").astype(np.float64)
+    """All values of these bytes, four each. Raises InvalidEncoding for another NaN."""
+    bits = np.frombuffer(data.tobytes(), dtype="<u4").astype(np.uint32)
+    values = bits.view(np.float32)
+    if (bits[np.isnan(values)] != _NAN).any():
+        raise InvalidEncoding(f"a value is a NaN that is not {_NAN:#x}; the form is not canonical")
+    return values.astype(np.float64)
 
 
 def pack_varints(numbers: I64) -> bytes:
@@ -133,8 +146,15 @@ def pack_varints(numbers: I64) -> bytes:
 
 def read_varints(data: U8, start: int, count: int) -> tuple[I64, int]:
     """`count` varints from `start`, and where they end. Raises InvalidEncoding."""
-    if count == 0:
-        return np.zeros(0, dtype=np.int64), start
+    parts = [np.zeros(0, dtype=np.int64)]
+    while count:
+        part, start = _read_some(data, start, min(count, _PIECE))
+        parts.append(part)
+        count -= part.size
+    return np.concatenate(parts), start
+
+
+def _read_some(data: U8, start: int, count: int) -> tuple[I64, int]:
     window = data[start : start + count * MAX_VARINT_BYTES]
     ends = np.flatnonzero(window < 0x80)[:count]
     if ends.size < count:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..commit.tensor import Array
-from . import forms
 from .additions import exact
 from .band import NARROW, WRITTEN_WITHIN
 from .entries import WRITTEN, Entries, Log
@@ -41,9 +40,8 @@ def write(
     rounding: Rounding,
     out: Array | None = None,
     tau: float = FIXED_TAU,
-) -> tuple[Any, bytes | None]:
-    """A trainer's output, f32, where the evaluation lies, and the canonical bytes of its log; none if there is nothing
-    to say.
+) -> tuple[Any, Log]:
+    """A trainer's output, f32, where the evaluation lies, and its log.
 
     With `inputs`, arrays on the host, sums that no order changes have no entry (`additions`); they need none.
     The output is in `out`, if that is given and the evaluation is about all of it. `tau` is of the dense form.
@@ -61,7 +59,7 @@ def write(
         *(found.elements, places.of(logged), up),
         *(places.of(wide), found.values(wide).astype(np.float64)),
     )
-    return found.whole(), forms.pack(log, rounding.form)
+    return found.whole(), log
 
 
 def follow(
@@ -69,17 +67,16 @@ def follow(
     inputs: Sequence[Array],
     attrs: Mapping[str, Any],
     evaluation: Evaluated,
-    canonical: bytes | None,
+    log: Log,
     rounding: Rounding,
     out: Array | None = None,
 ) -> Followed:
-    """The truth of a node under its log, which may be anybody's bytes, or none. `out` as in `write`.
+    """The truth of a node under a log of so many elements, which may be anybody's. `out` as in `write`.
 
     `inputs` are arrays on the host; they are looked at only if there is something to settle.
     """
     found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(found)
-    log = forms.read(canonical, found.elements, rounding.form)
     in_band = _union(found.narrow, found.wide)
     positions = _union(in_band, _union(_contested(found, places, log), places.here(log.wide)[0]))
     if not positions.size:

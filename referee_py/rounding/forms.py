@@ -1,20 +1,14 @@
-"""A log as bytes, in the form that a program's mode names."""
+"""A log as bytes, in either form. A program's mode says which one its trainer writes; a reader takes both."""
 
 from __future__ import annotations
 
-from ..errors import InvalidEncoding
-from . import dense, packing, sparse
+from . import dense, sparse
 from .entries import Log
 from .mode import Form
 
-FORMAT = {Form.SPARSE: packing.SPARSE, Form.DENSE: packing.DENSE}
-"""The number of each form in a log's digest."""
 
-
-def pack(log: Log, form: Form) -> bytes | None:
-    """The canonical bytes; None for a log without entries, which is left out. Raises InvalidInput for no log at all."""
-    if not log.count:
-        return None
+def pack(log: Log, form: Form) -> bytes:
+    """The canonical bytes. Raises InvalidInput for what is no log."""
     return sparse.pack(log) if form == Form.SPARSE else dense.pack(log)
 
 
@@ -23,16 +17,3 @@ def unpack(canonical: bytes, elements: int, form: Form) -> Log:
     if form == Form.SPARSE:
         return sparse.unpack(canonical, elements)
     return dense.unpack(canonical, elements)
-
-
-def read(canonical: bytes | None, elements: int, form: Form) -> Log:
-    """What counts of a log that may be anything: bytes that are no log of so many elements have no entries.
-
-    INVARIANT: this is part of the truth (docs/rounding-logs.md, section 3): every party ignores the same logs.
-    """
-    if canonical is None:
-        return Log.empty(elements)
-    try:
-        return unpack(canonical, elements, form)
-    except InvalidEncoding:
-        return Log.empty(elements)

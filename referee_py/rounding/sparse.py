@@ -26,7 +26,7 @@ from .entries import (
 
 
 def pack(log: Log) -> bytes:
-    """The canonical bytes. Raises InvalidInput for a log that has none."""
+    """The canonical bytes. Raises InvalidInput for what is no log."""
     check(log, InvalidInput)
     counts = np.array([log.narrow.size, log.wide.size], dtype=np.int64)
     bits = np.packbits(log.up, bitorder="little").tobytes()

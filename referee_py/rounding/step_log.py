@@ -4,56 +4,73 @@
              log, nodes ascending:
     entry    varint node (from the second entry on: its distance from the node before, less 1) ‖ form u8 ‖
              varint elements ‖ varint length ‖ so many bytes
-    digest   of a node: the digest of its log (packing.py), or 32 zero bytes
+    digest   of a node: the digest of its log (blocks.py), or 32 zero bytes
     root     of the step: Tree(LOG_TREE, a digest for each node of the program)
 
-SAFETY: a step log comes from a stranger. Form, elements and bytes of an entry are whatever was committed to: they are
-in the digest, so that any commitment whose bytes are shown can be checked without the program, and need not decode.
-What is not a log of the program's node is no log of it (`canonical`).
+Either form serves, whatever the program's mode; a log has the same digest in both.
+
+SAFETY: a step log comes from a stranger. Elements and bytes of an entry are whatever was committed to, so a file can be
+checked without the program; but what does not decode is no file. What is for another number of elements than the
+program's node has is no log of it (`entries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import zstandard
 
 from ..commit import NO_LOG, Tag, Tree
 from ..errors import InvalidEncoding, InvalidInput
-from .packing import MAX_LOG_ELEMENTS, compress, log_digest
+from . import forms
+from .blocks import log_digest
+from .entries import MAX_LOG_ELEMENTS, Log, check_elements
+from .mode import Form
 
 MAX_VARINT_BYTES = 6
 MAX_HEADER_BYTES = 3 * MAX_VARINT_BYTES + 1
+ELEMENTS_A_BYTE = 32
+"""SAFETY: the blocks of a log's digest are bounded by its elements, which cost a stranger nothing. So a file's logs are
+of no more elements than this times the bytes it may unpack to."""
 _FRAME_HEADER_BYTES = 18
 _MAX_WINDOW = 1 << 23
+_LEVEL = 3
 _PIECE = 1 << 10  # NOTE: zstd makes at most 32 KiB of a byte, so a piece gives 32 MiB at most
 
 
 @dataclass(frozen=True)
 class NodeLog:
-    """One node's log as it was committed: its form (packing.py), number of elements, and canonical bytes."""
+    """One node's log as it travels: a form, the number of elements, and canonical bytes."""
 
-    form: int
+    form: Form
     elements: int
     canonical: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.form <= 0xFF or not 0 <= self.elements < MAX_LOG_ELEMENTS:
-            raise InvalidInput(
-                f"a log of form {self.form} for {self.elements} elements; forms are below 256, elements below 2^40"
-            )
+        check_elements(self.elements)
 
-    def of(self, form: int, elements: int) -> bytes | None:
-        """The bytes, for a node that has so many elements; None if this is no log of it."""
-        return self.canonical if (self.form, self.elements) == (form, elements) else None
+    @classmethod
+    def of(cls, log: Log, form: Form) -> NodeLog:
+        """Raises InvalidInput for what is no log."""
+        return cls(form, log.elements, forms.pack(log, form))
+
+    def read(self) -> Log:
+        """What it says. Raises InvalidEncoding if it was made of bytes that say nothing."""
+        return forms.unpack(self.canonical, self.elements, self.form)
+
+    def entries(self, elements: int) -> Log:
+        """What it says of a node with so many elements: nothing if it is of another number of them.
+
+        INVARIANT: this is part of the truth (docs/rounding-logs.md, section 3): every party ignores the same logs.
+        """
+        return self.read() if self.elements == elements else Log.empty(elements)
 
     @cached_property
     def digest(self) -> bytes:
         """What the node's record commits to."""
-        return log_digest(self.form, self.elements, self.canonical)
+        return log_digest(self.read())
 
 
 @dataclass(frozen=True)
@@ -67,19 +84,14 @@ class StepLog:
             raise InvalidInput(f"a log of node {min(self.nodes)}; nodes are counted from 0")
 
     @classmethod
-    def of(cls, form: int, logs: Mapping[int, tuple[int, bytes]]) -> StepLog:
-        """From each node's number of elements and canonical bytes."""
-        return cls({node: NodeLog(form, *logs[node]) for node in sorted(logs)})
-
-    @classmethod
     def empty(cls) -> StepLog:
         """Of a step in which nothing was near a midpoint."""
         return cls({})
 
-    def canonical(self, node: int, form: int, elements: int) -> bytes | None:
-        """The bytes for a node that has so many elements; None if it has no log, or one that is no log of it."""
+    def entries(self, node: int, elements: int) -> Log:
+        """What it says of a node that has so many elements."""
         log = self.nodes.get(node)
-        return log.of(form, elements) if log is not None else None
+        return log.entries(elements) if log is not None else Log.empty(elements)
 
     @property
     def size(self) -> int:
@@ -121,11 +133,15 @@ class StepLog:
 
         Raises InvalidEncoding for what is no such file, or unpacks to more than `max_bytes`.
         """
-        found = _Collect()
-        reader = Reader(node_count, max_bytes, found)
+        found: dict[int, NodeLog] = {}
+
+        def keep(node: int, log: NodeLog, _: Log) -> None:
+            found[node] = log
+
+        reader = Reader(node_count, max_bytes, keep)
         reader.update(data)
         reader.finish()
-        return cls(found.nodes)
+        return cls(found)
 
 
 def content_limit(elements: Iterable[int]) -> int:
@@ -136,24 +152,19 @@ def content_limit(elements: Iterable[int]) -> int:
     return sum(MAX_HEADER_BYTES + 2 * MAX_VARINT_BYTES + 11 * count for count in elements)
 
 
-class Sink(Protocol):
-    """Takes what a `Reader` finds. The bytes of a node come in pieces, between `begin` and `end`."""
-
-    def begin(self, node: int, form: int, elements: int, length: int) -> None: ...
-
-    def data(self, piece: bytes) -> None: ...
-
-    def end(self) -> None: ...
+Sink = Callable[[int, NodeLog, Log], None]
+"""Takes what a `Reader` finds: a node, its log, and what that says."""
 
 
 class Reader:
-    """Reads the file as its bytes arrive; holds 32 MiB at most. Both methods raise InvalidEncoding, as early as can be.
+    """Reads the file as its bytes arrive. Both methods raise InvalidEncoding, as early as can be.
 
-    `max_bytes` bounds what it unpacks to. SAFETY: the size that the frame states is checked before it is unpacked.
+    `max_bytes` bounds what it unpacks to. SAFETY: the size that the frame states is checked before it is unpacked. One
+    node's log is held at a time, and what it says; that takes up to 40 times its bytes (a dense one with every digit).
     """
 
     def __init__(self, node_count: int, max_bytes: int, sink: Sink) -> None:
-        self._entries = _Entries(node_count, sink)
+        self._entries = _Entries(node_count, ELEMENTS_A_BYTE * max_bytes, sink)
         self._max_bytes = max_bytes
         self._head = b""
         self._stated: int | None = None
@@ -205,36 +216,36 @@ class Reader:
 class _Entries:
     """The content: entries, one after the other, in pieces of any size."""
 
-    def __init__(self, node_count: int, sink: Sink) -> None:
+    def __init__(self, node_count: int, max_elements: int, sink: Sink) -> None:
         self._node_count = node_count
+        self._elements = max_elements  # that may still come
         self._sink = sink
-        self._before = -1
+        self._node = -1
         self._head = b""
-        self._missing: int | None = None  # bytes of the open entry still to come
+        self._open: tuple[Form, int] | None = None
+        self._parts: list[bytes] = []
+        self._missing = 0  # bytes of the open entry still to come
 
     def update(self, content: bytes) -> None:
         data = self._head + content
         at = 0
         while at < len(data):
-            if self._missing is None:
+            if self._open is None:
                 size = self._begin(data[at : at + MAX_HEADER_BYTES])
                 if size is None:
                     break
                 at += size
-            assert self._missing is not None
             piece = data[at : at + self._missing]
-            if piece:
-                self._sink.data(piece)
+            self._parts.append(piece)
             at += len(piece)
             self._missing -= len(piece)
-            if self._missing == 0:
-                self._sink.end()
-                self._missing = None
+            if not self._missing:
+                self._end()
         self._head = data[at:]
 
     def finish(self) -> None:
-        if self._head or self._missing is not None:
-            raise InvalidEncoding(f"a step log ends inside the log of a node after {self._before}")
+        if self._head or self._open:
+            raise InvalidEncoding(f"a step log ends inside the log of a node after {self._node}")
 
     def _begin(self, head: bytes) -> int | None:
         """Open the next entry; gives its header's size, None if it has not come whole."""
@@ -244,34 +255,37 @@ class _Entries:
         length, at = _read_varint(head, at)
         if distance is None or elements is None or length is None:
             return None
-        node = self._before + 1 + distance
+        node = self._node + 1 + distance
         if node >= self._node_count or elements >= MAX_LOG_ELEMENTS:
             raise InvalidEncoding(
                 f"a log of node {node} with {elements} elements; the program has {self._node_count} nodes, "
                 "a node fewer than 2^40 elements"
             )
-        self._before, self._missing = node, length
-        self._sink.begin(node, form[0], elements, length)
+        if elements > self._elements:
+            raise InvalidEncoding(
+                f"a log of {elements} elements, where {self._elements} are left; the limit of a step is "
+                f"{ELEMENTS_A_BYTE} for each byte that its logs may unpack to"
+            )
+        if form[0] not in set(Form):
+            raise InvalidEncoding(f"a log in form {form[0]}; there are {[int(known) for known in Form]}")
+        self._node, self._open, self._missing = node, (Form(form[0]), elements), length
+        self._elements -= elements
         return at
 
+    def _end(self) -> None:
+        assert self._open is not None
+        log = NodeLog(*self._open, b"".join(self._parts))
+        self._open, self._parts = None, []
+        try:
+            said = log.read()
+        except InvalidEncoding as error:
+            raise InvalidEncoding(f"the log of node {self._node} does not decode: {error}") from error
+        self._sink(self._node, log, said)
 
-class _Collect:
-    """Keeps the logs."""
 
-    def __init__(self) -> None:
-        self.nodes: dict[int, NodeLog] = {}
-        self._entry = (0, 0, 0)
-        self._parts: list[bytes] = []
-
-    def begin(self, node: int, form: int, elements: int, length: int) -> None:  # noqa: ARG002
-        self._entry, self._parts = (node, form, elements), []
-
-    def data(self, piece: bytes) -> None:
-        self._parts.append(piece)
-
-    def end(self) -> None:
-        node, form, elements = self._entry
-        self.nodes[node] = NodeLog(form, elements, b"".join(self._parts))
+def compress(content: bytes) -> bytes:
+    """One zstd frame that states its content size and carries a checksum."""
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
 
 
 def _varint(number: int) -> bytes:

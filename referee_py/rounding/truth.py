@@ -12,6 +12,7 @@ import numpy as np
 from repops import cpu
 from repops.tensors import Array
 
+from .entries import Log
 from .evaluate import Kind, evaluate, has_log, kind, single
 from .follow import follow
 from .mode import Rounding
@@ -19,9 +20,9 @@ from .taps import Attrs
 
 
 def truth(
-    name: str, inputs: Sequence[Array], attrs: Attrs, log: bytes | None, rounding: Rounding
+    name: str, inputs: Sequence[Array], attrs: Attrs, log: Log | None, rounding: Rounding
 ) -> list[Array]:
-    """The outputs of an operator. `log` is what the trainer committed to for this node, any bytes, or None.
+    """The outputs of an operator. `log` is what the trainer committed to for this node, of as many elements, or None.
 
     Inputs are float32, int64 and bool arrays, checked by the caller against what the operator takes (`repops.opset`);
     float32 outputs are on the grid where they were computed. Raises InvalidInput beyond 2^31 terms, and OpError from
@@ -29,7 +30,8 @@ def truth(
     """
     if has_log(name, inputs, attrs, rounding.bits):
         evaluation = evaluate(name, inputs, attrs, rounding.bounds)
-        return [follow(name, inputs, attrs, evaluation, log, rounding).values]
+        entries = Log.empty(evaluation.elements) if log is None else log
+        return [follow(name, inputs, attrs, evaluation, entries, rounding).values]
     if kind(name, inputs, attrs) == Kind.SINGLE:
         with np.errstate(over="ignore"):
             return [single(name, inputs, rounding.bits).astype(np.float32)]

@@ -7,10 +7,12 @@ solver    what to play
 
 from .rules import apply, late, open_trial, owing, places
 from .state import (
+    NO_BLOCK,
     Answer,
     Compare,
     Dispute,
     JudgeStep,
+    LogBlock,
     Move,
     NodesDescend,
     NodesReveal,
@@ -25,10 +27,12 @@ from .state import (
 )
 
 __all__ = [
+    "NO_BLOCK",
     "Answer",
     "Compare",
     "Dispute",
     "JudgeStep",
+    "LogBlock",
     "Move",
     "NodesDescend",
     "NodesReveal",

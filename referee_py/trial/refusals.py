@@ -55,12 +55,12 @@ class OutputsEqual(Refusal):
     """The records have the same outputs."""
 
 
-class LogNotJudged(Refusal):
-    """A rounding log, whose entries cannot be shown in a trial (log)."""
-
-
 class AnotherHash(Refusal):
     """Something that does not hash to what is committed to (have, want)."""
+
+
+class AnotherLog(Refusal):
+    """A block that the agreed log does not have (have, want)."""
 
 
 class LeafTooLong(Refusal):

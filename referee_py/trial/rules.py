@@ -13,10 +13,11 @@ from repops.opset import F32
 
 from ..commit import NO_LOG, Tag, depth_of, digest, empty, fold_descendants, fold_path
 from ..commit.tensor import LEAF_BYTES, typed_hash
-from ..element import Case, rule_of
+from ..element import NO_ENTRY, Case, Entry, rule_of
 from ..element.scalar import canonical
 from ..errors import InvalidProof
 from ..program import Structure, TensorType
+from ..rounding.blocks import BLOCK, digest_of_block, said
 from . import refusals
 from .refusals import require
 from .state import (
@@ -26,6 +27,7 @@ from .state import (
     Compare,
     Dispute,
     JudgeStep,
+    LogBlock,
     Move,
     NodesDescend,
     NodesReveal,
@@ -44,14 +46,13 @@ POST_BYTES, MAX_PLACES = 2048, 256
 
 
 def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int], now: int) -> TrialState:
-    """A new trial. Raises a Refusal unless the records differ in outputs alone, and have no rounding log."""
+    """A new trial. Raises a Refusal unless the records differ in outputs alone."""
     one, other = dispute.records
     outputs = len(Structure.decode(dispute.structure).outputs)
     same = (one.structure, one.inputs, one.log) == (other.structure, other.inputs, other.log)
     require(same and len(one.outputs) == len(other.outputs) == outputs, refusals.RecordsDiffer)
     differ = [o for o, (a, b) in enumerate(zip(one.outputs, other.outputs, strict=True)) if a != b]
     require(bool(differ), refusals.OutputsEqual)
-    require(one.log == NO_LOG, refusals.LogNotJudged, one.log)
     return TrialState(players, Stage.OUTPUTS, now, clock, differ[0])
 
 
@@ -197,17 +198,39 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     if losers := _unlike([len(leaf) for leaf in leaves], want):
         return _end(state, losers)
     item = kind.nbytes // kind.count
-    offset = next(i for i in range(0, want, item) if leaves[0][i : i + item] != leaves[1][i : i + item])
+    element = first_difference(state, kind, leaves)
+    offset = element * item - state.index * LEAF_BYTES
     values = tuple(int.from_bytes(leaf[offset : offset + item], "little") for leaf in leaves)
-    element = (state.index * LEAF_BYTES + offset) // item
-    state = replace(state, posted=NOBODY, element=element, values=(values[0], values[1]))
+    entry = _entry(dispute.records[0].log, kind.count, element, move.log)
+    state = replace(state, posted=NOBODY, element=element, values=(values[0], values[1]), entry=entry)
     case = case_of(state, dispute, move.inputs)
     rule = rule_of(case)
     steps, first = rule.length(case), rule.begin(case)
     if not steps:
-        return _end(state, _unlike(state.values, rule.finish(case, first)))
+        return _end(state, _unlike(state.values, rule.finish(case, first, state.entry)))
     stage = Stage.STEP if steps == 1 else Stage.POST
     return replace(state, stage=stage, steps=steps, hi=steps, state_bytes=len(first), agreed=first)
+
+
+def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes]) -> int:
+    """The first element in which two leaves at the position differ, which have one length."""
+    item = kind.nbytes // kind.count
+    one, other = leaves
+    offset = next(i for i in range(0, len(one), item) if one[i : i + item] != other[i : i + item])
+    return (state.index * LEAF_BYTES + offset) // item
+
+
+def _entry(log: bytes, count: int, element: int, shown: LogBlock) -> Entry:
+    """What the agreed log says of the element of an output of so many. Raises a Refusal or InvalidProof."""
+    if log == NO_LOG:
+        return NO_ENTRY
+    fits = shown.elements == count
+    index, place = divmod(element, BLOCK) if fits else (0, 0)
+    have = digest_of_block(shown.elements, index, shown.entries, shown.path)
+    require(have == log, refusals.AnotherLog, have, log)
+    if not fits:
+        return NO_ENTRY
+    return Entry(*said(shown.entries, place, min(count - index * BLOCK, BLOCK)))
 
 
 def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Case:
@@ -278,7 +301,7 @@ def _judge(state: TrialState, dispute: Dispute, move: JudgeStep) -> TrialState:
     after = rule.step(case, state.lo, state.agreed, read)
     require(taken == len(opened), refusals.NotTaken, len(opened), taken)
     if state.hi == state.steps:
-        return _end(state, _unlike(state.values, rule.finish(case, after)))
+        return _end(state, _unlike(state.values, rule.finish(case, after, state.entry)))
     return _end(state, _unlike(state.states, after))
 
 

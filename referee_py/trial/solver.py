@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from ..commit import Tag, Tree, fold_descendants
@@ -15,13 +16,17 @@ from ..commit.tensor import LEAF_BYTES, Array, canonical, data_tree
 from ..element import Case, rule_of, states
 from ..errors import InvalidInput
 from ..program import TensorType
+from ..rounding import Log
+from ..rounding.blocks import BLOCK, LogTree
 from .refusals import Refusal
-from .rules import MAX_GENERATIONS, apply, case_of, late, places, split
+from .rules import MAX_GENERATIONS, apply, case_of, first_difference, late, output_type, places, split
 from .state import (
+    NO_BLOCK,
     Answer,
     Compare,
     Dispute,
     JudgeStep,
+    LogBlock,
     Move,
     NodesDescend,
     NodesReveal,
@@ -54,10 +59,12 @@ class Opponent(Protocol):
 
 @dataclass
 class Operator:
-    """The disputed operator as a side has it: inputs that both agree on, and its own outputs."""
+    """The disputed operator as a side has it: inputs and log that both agree on, and its own outputs."""
 
     inputs: Sequence[Array]
     outputs: Sequence[Array]
+    log: Log | None = None
+    """What both records' log hash commits to; None if that is no log."""
     _data: dict[int, tuple[bytes, Tree]] = field(default_factory=dict)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -78,6 +85,17 @@ class Operator:
         data, tree = self.data(number)
         leaf = element * self.inputs[number].itemsize // LEAF_BYTES
         return Opening(number, element, leaf_of(data, leaf), tuple(tree.path(leaf)))
+
+    @cached_property
+    def _tree(self) -> LogTree | None:
+        return None if self.log is None else LogTree(self.log)
+
+    def block(self, number: int, element: int) -> LogBlock:
+        """What shows the log's entry of an element of an output; of a log for another number of them the first."""
+        if self._tree is None:
+            return NO_BLOCK
+        index = element // BLOCK if self._tree.elements == self.outputs[number].size else 0
+        return LogBlock(self._tree.elements, self._tree.block(index), tuple(self._tree.path(index)))
 
     def states(self, case: Case) -> Iterator[bytes]:
         """The chain's states as this side says they are, after each step."""
@@ -171,7 +189,10 @@ class _Player:
         if theirs is None:
             return None if state.posted >> self.side & 1 else ShowLeaf(self.side, mine)
         leaves = (mine, theirs) if self.side == 0 else (theirs, mine)
-        return Compare(*leaves, self.own.tensors())
+        kind = output_type(state, self.dispute)
+        same = len(leaves[0]) == len(leaves[1])
+        element = first_difference(state, kind, leaves) if same else 0
+        return Compare(*leaves, self.own.tensors(), self.own.block(state.output, element))
 
     def _states(self, state: TrialState, at: Sequence[int]) -> list[bytes]:
         """The own states after so many steps, ascending."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..commit import Record
+from ..element import NO_ENTRY, Entry
 from ..program import TensorType
 
 
@@ -49,6 +50,7 @@ class TrialState:
     nodes: tuple[bytes, bytes] = (ZERO, ZERO)
     element: int = 0
     values: tuple[int, int] = (0, 0)
+    entry: Entry = NO_ENTRY
     lo: int = 0
     hi: int = 0
     steps: int = 0
@@ -75,6 +77,19 @@ class Opening:
     element: int
     leaf: bytes
     path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class LogBlock:
+    """What a rounding log says of a block of elements: the number of all, the block's entries, and its path."""
+
+    elements: int
+    entries: bytes
+    path: tuple[bytes, ...]
+
+
+NO_BLOCK = LogBlock(0, b"", ())
+"""Where there is no log to show."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,7 @@ class Compare:
     leaf0: bytes
     leaf1: bytes
     inputs: tuple[Tensor, ...]
+    log: LogBlock = NO_BLOCK
 
 
 @dataclass(frozen=True)

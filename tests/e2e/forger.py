@@ -11,7 +11,6 @@ import numpy as np
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend
-from referee_py.rounding import forms
 from referee_py.rounding.backend import Attrs, Evaluator, Rounded
 from referee_py.rounding.book import LogBook
 from referee_py.rounding.entries import Log
@@ -68,7 +67,7 @@ class Forger(Rounded):
         if not self._forges or node != self._forgery.node or node != PLAIN:
             return outputs
         (output,) = outputs
-        x, empty = output.astype(np.float64), forms.read(None, output.size, self.rounding.form)
+        x, empty = output.astype(np.float64), Log.empty(output.size)
         sight = Sight(self.rounding, x, x, empty, inputs[0], lambda _: empty)
         forged = self._forge(node, sight)
         return outputs if self._knows else [to_the_letter(sight, forged.applied).reshape(output.shape)]
@@ -87,19 +86,18 @@ class Forger(Rounded):
         assert isinstance(evaluation, Evaluation), "it lies in numpy's memory"
         x = evaluation.x.copy()
         values, honest = write(name, inputs, attrs, evaluation, self.rounding)
-        form, bounds = self.rounding.form, self.rounding.bounds
         operand, *others = inputs
 
         def again(other: Array) -> Log:
-            elsewhere = self.evaluator.evaluate(name, [other, *others], attrs, bounds)
-            return forms.read(write(name, inputs, attrs, elsewhere, self.rounding)[1], x.size, form)
+            elsewhere = self.evaluator.evaluate(name, [other, *others], attrs, self.rounding.bounds)
+            return write(name, inputs, attrs, elsewhere, self.rounding)[1]
 
         own = values.astype(np.float64)
-        sight = Sight(self.rounding, x, own, forms.read(honest, x.size, form), operand, again)
+        sight = Sight(self.rounding, x, own, honest, operand, again)
         forged = self._forge(node, sight)
-        canonical = None if forged.said is None else forged.said.of(sight.form, x.size)
-        fresh = self.evaluator.evaluate(name, list(inputs), attrs, bounds)
-        values = follow(name, inputs, attrs, fresh, canonical, self.rounding).values
+        worth = Log.empty(x.size) if forged.said is None else forged.said.entries(x.size)
+        fresh = self.evaluator.evaluate(name, list(inputs), attrs, self.rounding.bounds)
+        values = follow(name, inputs, attrs, fresh, worth, self.rounding).values
         if not self._knows:
             asked = to_the_letter(sight, forged.applied).reshape(x.shape)
             wrong = np.flatnonzero(asked.view(np.uint32) != values.view(np.uint32))

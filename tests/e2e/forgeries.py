@@ -8,14 +8,15 @@ recorded  the log that the node's record names, where that is another one
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import cast
 
 import numpy as np
 
+from referee_py.commit import Tag, digest
 from referee_py.commit.tensor import Array
 from referee_py.game.state import Reason
-from referee_py.rounding import forms
 from referee_py.rounding.entries import Log
 from referee_py.rounding.mode import Form, Rounding
 from referee_py.rounding.primitives import F64, quantum, unsigned_zero
@@ -51,10 +52,6 @@ class Sight:
     operand: Array
     again: Callable[[Array], Log]
 
-    @property
-    def form(self) -> int:
-        return forms.FORMAT[self.rounding.form]
-
     def opposite(self, place: int) -> bool:
         """The direction that it was not rounded in: whether that is up."""
         return not self.own.flat[place] > self.x.flat[place]
@@ -64,13 +61,8 @@ class Sight:
         own = self.own[at(row) : at(row) + 1]
         return float(own[0] + np.sign(own[0]) * quanta * quantum(own, self.rounding.bits)[0])
 
-    def pack(self, log: Log) -> bytes:
-        canonical = forms.pack(log, self.rounding.form)
-        assert canonical is not None, "the forger has something to say"
-        return canonical
-
     def node_log(self, log: Log) -> NodeLog:
-        return NodeLog(self.form, self.x.size, self.pack(log))
+        return NodeLog.of(log, self.rounding.form)
 
     def turned(self) -> Log:
         """The honest log, with all directions that may be either turned round."""
@@ -197,8 +189,8 @@ def elsewhere(operand: Callable[[Array], Array]) -> Callable[[Sight], Forged]:
 def _of_a_longer_node(sight: Sight) -> Forged:
     """The log of the product, which has three times as many elements."""
     turned = sight.turned()
-    log = Log(3 * turned.elements, turned.narrow, turned.up, turned.wide, turned.values)
-    return Forged(NodeLog(sight.form, log.elements, sight.pack(log)), log)
+    log = replace(turned, elements=3 * turned.elements)
+    return Forged(sight.node_log(log), log)
 
 
 def _none(sight: Sight) -> Forged:
@@ -216,55 +208,77 @@ def _of_a_node_without(sight: Sight) -> Forged:
     return Forged(sight.node_log(log), log)
 
 
-# ----------------------------------------------------------------------------------------- damaged bytes
-
-
-def damaged(change: Callable[[bytes, Sight], bytes]) -> Callable[[Sight], Forged]:
-    """Bytes that are no log, by a liar who makes sense of them all the same."""
-
-    def make(sight: Sight) -> Forged:
-        log = sight.turned()
-        return Forged(NodeLog(sight.form, sight.x.size, change(sight.pack(log), sight)), log)
-
-    return make
-
-
-def _wrong_form(sight: Sight) -> Forged:
-    log = sight.turned()
-    return Forged(NodeLog(7, sight.x.size, sight.pack(log)), log)
-
-
 def _other_form(sight: Sight) -> Forged:
-    """Well written, in the form that the job's mode does not name."""
+    """In the form that the job's mode does not name. It is the same log."""
     log, other = sight.turned(), Form.DENSE if sight.rounding.form is Form.SPARSE else Form.SPARSE
-    canonical = forms.pack(log, other)
-    assert canonical is not None
-    return Forged(NodeLog(forms.FORMAT[other], sight.x.size, canonical), log)
+    return Forged(NodeLog.of(log, other), log)
 
 
-def counted(more: int) -> Callable[[Sight], Forged]:
-    """A log for another number of elements."""
+def _one_more(sight: Sight) -> Forged:
+    log = sight.turned()
+    return Forged(sight.node_log(replace(log, elements=log.elements + 1)), log)
+
+
+# ------------------------------------------------------------------------------- logs that nobody can read
+
+
+@dataclass(frozen=True)
+class Unreadable(NodeLog):
+    """Committed to with a hash of its own, which no log has."""
+
+    def entries(self, elements: int) -> Log:
+        return Log.empty(elements)
+
+    @property
+    def digest(self) -> bytes:  # type: ignore[override]
+        return digest(Tag.ROUNDING_LOG, self.canonical)
+
+
+def unreadable(damage: Callable[[NodeLog], NodeLog]) -> Callable[[Sight], Forged]:
+    """By a liar who makes sense of it all the same."""
 
     def make(sight: Sight) -> Forged:
         log = sight.turned()
-        return Forged(NodeLog(sight.form, log.elements + more, sight.pack(log)), log)
+        bad = damage(sight.node_log(log))
+        return Forged(Unreadable(bad.form, bad.elements, bad.canonical), log)
 
     return make
 
 
-def _beyond_the_output(sight: Sight) -> Forged:
+def damaged(change: Callable[[bytes], bytes]) -> Callable[[NodeLog], NodeLog]:
+    return lambda log: replace(log, canonical=change(log.canonical))
+
+
+def _beyond_the_output(log: NodeLog) -> NodeLog:
     """For as many elements as there are, it says; but one entry is of one that is not there."""
-    turned = sight.turned()
-    longer = Log(turned.elements + 50, turned.narrow, turned.up, turned.wide, turned.values)
-    log = with_entries(longer, {turned.elements + 40: 1.0})
-    return Forged(NodeLog(sight.form, turned.elements, sight.pack(log)), log)
+    longer = with_entries(replace(log.read(), elements=log.elements + 50), {log.elements + 40: 1.0})
+    return replace(NodeLog.of(longer, log.form), elements=log.elements)
 
 
-def _long_varint(canonical: bytes, sight: Sight) -> bytes:
+def _long_varint(log: NodeLog) -> NodeLog:
     """The number of wide entries takes a byte more than it needs."""
-    place = 1 if sight.rounding.form is Form.SPARSE else -(-sight.x.size // 5)
-    return canonical[:place] + bytes([canonical[place] | 0x80, 0]) + canonical[place + 1 :]
+    place = 1 if log.form is Form.SPARSE else -(-log.elements // 5)
+    long = log.canonical[:place] + bytes([log.canonical[place] | 0x80, 0]) + log.canonical[place + 1 :]
+    return replace(log, canonical=long)
 
+
+def _mislabelled(log: NodeLog) -> NodeLog:
+    return replace(log, form=Form(1 - log.form))
+
+
+DAMAGES: dict[str, Callable[[NodeLog], NodeLog]] = {
+    "truncated": damaged(lambda b: b[:-1]),
+    "trailing bytes": damaged(lambda b: b + b"\0"),
+    "a varint longer than needed": _long_varint,
+    "no bytes at all": damaged(lambda _: b""),
+    "noise": damaged(lambda b: np.random.default_rng(5).bytes(len(b))),
+    "an unknown form": lambda log: replace(log, form=cast(Form, 7)),
+    "another form than it says": _mislabelled,
+    "a position beyond the output": _beyond_the_output,
+    "2^39 elements": lambda log: replace(NodeLog.of(log.read(), Form.SPARSE), elements=1 << 39),
+    "more bytes than entries of every element could take": damaged(lambda b: b + bytes(1 << 20)),
+}
+"""What makes a file one that nobody can read, or reads: it is as good as none."""
 
 FORGERIES: dict[str, Forgery] = {
     # directions
@@ -294,7 +308,6 @@ FORGERIES: dict[str, Forgery] = {
     # places
     "positions shifted by one": Forgery(_shifted, Gone.TOLD),
     "positions of the transposed output": Forgery(_transposed, Gone.TOLD, node=Z),
-    "a position beyond the output": Forgery(_beyond_the_output, Gone.UNREAD),
     # logs of something else
     "the log of another node": Forgery(elsewhere(lambda x: x[::-1]), Gone.TOLD),
     "the log of a longer node": Forgery(_of_a_longer_node, Gone.UNREAD),
@@ -303,17 +316,9 @@ FORGERIES: dict[str, Forgery] = {
     "no log where outputs need one": Forgery(_none, Gone.UNREAD),
     "a log of a node that has none": Forgery(_of_a_node_without, Gone.UNREAD, node=PLAIN, step=4),
     "a record that names another log than the run": Forgery(_recorded_only, Gone.UNREAD, reason=Reason.LOG),
-    # bytes
-    "truncated": Forgery(damaged(lambda b, _: b[:-1]), Gone.UNREAD),
-    "trailing bytes": Forgery(damaged(lambda b, _: b + b"\0"), Gone.UNREAD),
-    "a varint longer than needed": Forgery(damaged(_long_varint), Gone.UNREAD),
-    "no bytes at all": Forgery(damaged(lambda *_: b""), Gone.UNREAD),
-    "noise": Forgery(damaged(lambda b, _: np.random.default_rng(5).bytes(len(b))), Gone.UNREAD),
-    "an unknown form": Forgery(_wrong_form, Gone.UNREAD),
-    "the form of other jobs": Forgery(_other_form, Gone.UNREAD),
-    "one element more": Forgery(counted(1), Gone.UNREAD),
-    "2^39 elements": Forgery(counted(1 << 39), Gone.UNREAD),
+    "one element more": Forgery(_one_more, Gone.UNREAD),
+    # the way it travels
+    "the form of other jobs": Forgery(_other_form, Gone.ADMITTED),
 }
 
-TOO_LONG = Forgery(damaged(lambda b, _: b + bytes(1 << 20)), Gone.UNREAD)
-"""More bytes than entries of every element could take: nobody fetches so much of a stranger."""
+UNREADABLE = {name: Forgery(unreadable(damage), Gone.UNREAD) for name, damage in DAMAGES.items()}

@@ -14,11 +14,13 @@ import numpy as np
 import zstandard
 
 from referee_py.commit import NO_LOG, Tag
+from referee_py.rounding.mode import Form
 from referee_py.rounding.step_log import NodeLog, StepLog
 from trainer_node.artifacts import Kind, Name, parse_hash
 from trainer_node.store import Store
 
 from .brink import COUNT, Y
+from .forgeries import DAMAGES
 
 MIB = 1 << 20
 Answer = bytes | Iterable[bytes] | None
@@ -128,11 +130,21 @@ def flood(right: bytes, _before: int) -> Iterable[bytes]:
 
 def another_log(right: bytes, _before: int) -> bytes:
     """A step's log, well written; not this one."""
-    return StepLog({Y: NodeLog(2, COUNT, b"\1\0\3\1")}).encode()
+    return StepLog({Y: NodeLog(Form.SPARSE, COUNT, b"\1\0\3\1")}).encode()
 
 
 def a_node_too_far(_right: bytes, _before: int) -> bytes:
-    return StepLog({1 << 30: NodeLog(2, COUNT, b"\1\0\3\1")}).encode()
+    return StepLog({1 << 30: NodeLog(Form.SPARSE, COUNT, b"\1\0\3\1")}).encode()
+
+
+def damaged(damage: Callable[[NodeLog], NodeLog]) -> Lie:
+    """The right file, but that one node's log cannot be read."""
+
+    def lie(right: bytes, _: int) -> bytes:
+        nodes = StepLog.decode(right, 1 << 24, 1 << 30).nodes
+        return StepLog({**nodes, Y: damage(nodes[Y])}).encode()
+
+    return lie
 
 
 def fickle(right: bytes, before: int) -> bytes:
@@ -147,12 +159,13 @@ OF_STEPS: dict[str, Lie] = {
     "flood": flood,
     "another-log": another_log,
     "a-node-too-far": a_node_too_far,
-    "truncated": lambda right, _: right[:-3],
+    "cut-off": lambda right, _: right[:-3],
     "trailing": lambda right, _: right + b"\0",
     "two-frames": lambda right, _: right + right,
     "not-zstd": lambda right, _: b"<html>" + right,
     "empty": lambda *_: b"",
     "missing": lambda *_: None,
+    **{name.replace(" ", "-"): damaged(damage) for name, damage in DAMAGES.items()},
 }
 OF_RUNS: dict[str, Lie] = {
     "another-root": lambda right, _: right[32:] + right[:32],

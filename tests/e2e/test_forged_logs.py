@@ -26,13 +26,13 @@ from trainer_node.rounded.variations import evaluator_of
 from . import brink
 from .arena import REWARD, Outcome
 from .forger import BadlyServedArena, Forger, ForgersArena
-from .forgeries import FORGERIES, TOO_LONG, Forgery, Gone
+from .forgeries import FORGERIES, UNREADABLE, Forgery, Gone
 from .hostile import OF_RUNS, OF_STEPS, HostileServer, Lie, fickle
 from .test_rounded import expect_justice
 
 SPARSE, DENSE = Rounding(32), Rounding(26, Bounds.PROBABLE, Form.DENSE)
 HARMLESS, HARMFUL = (Gone.IDLE, Gone.ADMITTED), (Gone.TOLD, Gone.UNREAD)
-QUICK = {"all directions in the band", "a direction just beyond the radius", "truncated"}
+QUICK = {"all directions in the band", "a direction just beyond the radius", "one element more"}
 TROUBLE = {
     "tick.bug",
     "tick.error",
@@ -139,7 +139,7 @@ def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forger
     assert told == ({first} if forgery.gone is Gone.TOLD else set())
 
 
-@pytest.mark.parametrize(("rounding", "forgery"), cases({"noise"}, HARMFUL))
+@pytest.mark.parametrize(("rounding", "forgery"), cases({"the log of a longer node"}, HARMFUL))
 def test_the_joker_has_changed_nothing(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:
@@ -207,16 +207,21 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
         assert outcome.profit["challenger"] >= REWARD
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_impatient")
-def test_a_log_longer_than_any_is_not_fetched(anvil: Anvil, tmp_path: Path) -> None:
-    """NOTE: so nobody replays the claim; a liar could have it accepted, as if it served nothing (docs/security.md)."""
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "noise" else [pytest.mark.slow]) for n in UNREADABLE]
+)
+def test_a_log_that_nobody_can_read_is_as_one_that_nobody_serves(
+    anvil: Anvil, tmp_path: Path, name: str
+) -> None:
+    """NOTE: so nobody replays the claim; a liar could have it accepted (docs/security.md)."""
     with (
-        ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), TOO_LONG, knows=True) as arena,
+        ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), UNREADABLE[name], knows=True) as arena,
         structlog.testing.capture_logs() as told,
     ):
         outcome = arena.play()
         assert outcome.job.phase is JobPhase.ACCEPTED
         assert outcome.profit["challenger"] == 0
         assert trouble(told) == {"job.unavailable"}
-        assert any("the limit is" in e["reason"] for e in told if e["event"] == "job.unavailable")
+        reasons = [event["reason"] for event in told if event["event"] == "job.unavailable"]
+        assert any("/v1/log/" in reason or "log/" in reason for reason in reasons), reasons

@@ -9,7 +9,6 @@ import pytest
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
-from referee_py.rounding import forms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
@@ -100,13 +99,11 @@ def flipped(book: MemoryBook, step: int) -> StepLog:
     log = book.get(step)
     assert log is not None
     for node, known in log.nodes.items():
-        said = forms.read(known.canonical, known.elements, ROUNDING.form)
+        said = known.read()
         if said.narrow.size:
             up = said.up.copy()
             up[0] ^= True
-            canonical = forms.pack(replace(said, up=up), ROUNDING.form)
-            assert canonical is not None
-            return StepLog({**log.nodes, node: NodeLog(known.form, known.elements, canonical)})
+            return StepLog({**log.nodes, node: NodeLog.of(replace(said, up=up), known.form)})
     pytest.fail(f"step {step} has no narrow entry")
 
 

@@ -11,10 +11,9 @@ from referee_py.adjudication import adjudicate
 from referee_py.commit import Record, tensor_hash
 from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Kind, Operand, Structure, TensorType
-from referee_py.rounding import forms
-from referee_py.rounding.entries import Log
 from referee_py.rounding.mode import Form, Rounding
 from referee_py.rounding.step_log import NodeLog
+from tests.referee_py.rounding.logs import node_log
 
 REFERENCE = repops.backend("reference")
 A = np.array([[1.5, -0.0], [np.inf, 3e-45]], np.float32)
@@ -59,13 +58,10 @@ C = np.array([[1, 2.0**-24, 2.0**-60]], np.float32)
 D = np.ones((3, 1), np.float32)
 SUM = Structure.make("mm", [Operand(Kind.SLOT, 0), Operand(Kind.SLOT, 1)], [TensorType(Dtype.F32, (1, 1))])
 NEAR = Record(SUM.hash(), (tensor_hash(C), tensor_hash(D)), (bytes(32),))
-NONE = np.zeros(0, np.int64)
 
 
 def narrow(up: bool, form: Form = Form.SPARSE) -> NodeLog:
-    canonical = forms.pack(Log(1, np.zeros(1, np.int64), np.array([up]), NONE, np.zeros(0)), form)
-    assert canonical is not None
-    return NodeLog(forms.FORMAT[form], 1, canonical)
+    return node_log(1, {0: up}, form=form)
 
 
 def value(log: NodeLog | None, rounding: Rounding = ROUNDED) -> tuple[bytes, bytes]:
@@ -85,22 +81,18 @@ def test_an_admissible_entry_decides_the_rounding_whichever_way_it_went() -> Non
 
 def test_what_is_no_log_of_the_node_is_ignored_and_still_named() -> None:
     honest = value(None)[0]
-    down = narrow(False)
     others = [
-        NodeLog(forms.FORMAT[Form.SPARSE], 1, b"no log at all"),
-        NodeLog(forms.FORMAT[Form.DENSE], 1, down.canonical),
-        NodeLog(forms.FORMAT[Form.SPARSE], 2, down.canonical),
-        NodeLog(77, 1, down.canonical),
+        NodeLog(Form.SPARSE, 2, narrow(True).canonical),
+        NodeLog(Form.SPARSE, 1 << 39, narrow(True).canonical),
+        node_log(0),
+        node_log(1),
     ]
     for log in others:
         assert value(log) == (honest, log.digest)
 
 
 def test_an_entry_that_no_rounding_of_the_exact_result_gives_is_ignored() -> None:
-    values = np.array([1 + 2.0**-22])
-    canonical = forms.pack(Log(1, NONE, np.zeros(0, np.bool_), np.zeros(1, np.int64), values), Form.SPARSE)
-    assert canonical is not None
-    forged = NodeLog(forms.FORMAT[Form.SPARSE], 1, canonical)
+    forged = node_log(1, {}, {0: 1 + 2.0**-22})
     assert value(forged) == (value(None)[0], forged.digest)
 
 

@@ -16,7 +16,6 @@ from repops.opset import I64
 
 from referee_py.commit.tensor import Array
 from referee_py.program import Program, SlotSource, TensorDescriptor, Terms
-from referee_py.rounding import forms
 from referee_py.rounding.entries import Log
 from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
@@ -26,7 +25,6 @@ from trainer_node.store import Store
 
 STEPS, STRIDES = 12, (4, 2, 1)
 ROUNDING = Rounding(32)
-FORMAT = forms.FORMAT[ROUNDING.form]
 TIES, WIDTH = 4, 8
 
 
@@ -74,14 +72,12 @@ def put_package(store: Store) -> bytes:
 
 def entries(log: StepLog) -> Log:
     """What a step's log says of the ties."""
-    return forms.read(log.canonical(TIES, FORMAT, WIDTH), WIDTH, ROUNDING.form)
+    return log.entries(TIES, WIDTH)
 
 
 def with_entries(log: Log) -> StepLog:
     """A step's log that says this of the ties."""
-    canonical = forms.pack(log, ROUNDING.form)
-    assert canonical is not None
-    return StepLog({TIES: NodeLog(FORMAT, WIDTH, canonical)})
+    return StepLog({TIES: NodeLog.of(log, ROUNDING.form)})
 
 
 def client(folder: Path) -> Store:

@@ -29,7 +29,7 @@ def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
             assert same_bits(found.values, values), case
             assert found.forged is None, case
             corrections += found.corrections
-            logged += log is not None
+            logged += log.count > 0
     assert logged > 40
     assert corrections > 10
 

@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput, Unavailable
-from referee_py.rounding.packing import SPARSE
 from referee_py.rounding.step_log import StepLog
+from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Kind, Name
 from trainer_node.errors import ConfigError, Corrupt
 from trainer_node.fetch import Fetcher, check_uri
@@ -109,7 +109,7 @@ def test_every_kind_travels(served: Store, server: ArtifactServer, mine: Store, 
     assert (fetcher.tensor(served.put_tensor(tensor), uris) == tensor).all()
     assert fetcher.tree(Tag.STEP_TREE, served.put_tree(tree), 5, uris).leaves == tree.leaves
     assert fetcher.record(served.put_record(record), uris) == record
-    log = StepLog.of(SPARSE, {3: (10, b"abc")})
+    log = StepLog({3: node_log(10, {2: True})})
     assert fetcher.log(served.put_logs([log], 5)[0], 5, uris) == log
     assert mine.has(Name(Kind.BLOB, WANTED))
 
@@ -117,7 +117,7 @@ def test_every_kind_travels(served: Store, server: ArtifactServer, mine: Store, 
 def test_a_step_log_that_unpacks_to_more_than_allowed_is_not_kept(
     served: Store, server: ArtifactServer, mine: Store, fetcher: Fetcher
 ) -> None:
-    log = StepLog.of(SPARSE, {3: (10, bytes(100_000))})
+    log = StepLog({3: node_log(20_000, {}, dict.fromkeys(range(20_000), 1.0))})
     (root,) = served.put_logs([log], 5)
     with pytest.raises(Corrupt, match="99999"):
         fetcher.log(root, 5, [server.uri], max_bytes=99_999)

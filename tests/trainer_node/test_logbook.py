@@ -13,8 +13,8 @@ import pytest
 from referee_py.commit import Tag, Tree
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
 from referee_py.rounding.book import run_log_tree
-from referee_py.rounding.packing import SPARSE
 from referee_py.rounding.step_log import StepLog
+from tests.referee_py.rounding.logs import node_log
 from trainer_node import logbook as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
@@ -26,7 +26,10 @@ from trainer_node.store import Store
 from . import near
 
 NODES, STEPS = 9, 3 * WINDOW + 5
-LOGS = [StepLog.of(SPARSE, {step % NODES: (10, bytes([step]) * 50)}) for step in range(1, STEPS + 1)]
+LOGS = [
+    StepLog({step % NODES: node_log(99, {}, {k: float(step) for k in range(10)})})
+    for step in range(1, STEPS + 1)
+]
 TREE = run_log_tree([log.root(NODES) for log in LOGS])
 
 
@@ -89,7 +92,7 @@ class TestWritten:
         self, written: WrittenBook, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(module, "MAX_WAITING", 4)
-        monkeypatch.setattr(module, "MAX_WAITING_BYTES", 3 * 50)
+        monkeypatch.setattr(module, "MAX_WAITING_BYTES", 3 * LOGS[0].size)
         for step in range(1, 4):
             written.put(step, LOGS[step - 1])
         assert database.logs(7) == {}

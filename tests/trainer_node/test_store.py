@@ -10,8 +10,9 @@ import pytest
 
 from referee_py.commit import LEAF_BYTES, Record, Tag, Tree, tensor_hash
 from referee_py.errors import InvalidInput, Unavailable
-from referee_py.rounding.packing import DENSE, SPARSE, compress
-from referee_py.rounding.step_log import NodeLog, StepLog
+from referee_py.rounding.mode import Form
+from referee_py.rounding.step_log import NodeLog, StepLog, compress
+from tests.referee_py.rounding.logs import node_log
 from trainer_node.artifacts import Fold, Kind, Name, check_for, encode_tensor_header, parse_hash, parse_tag
 from trainer_node.errors import Corrupt
 from trainer_node.store import Store
@@ -193,17 +194,20 @@ def test_inner_nodes_do_not_pass_for_leaves() -> None:
 
 STEP_LOG = StepLog(
     {
-        2: NodeLog(SPARSE, 5000, bytes(range(250)) * 9),
-        3: NodeLog(SPARSE, 7, b""),
-        6: NodeLog(DENSE, 20, b"abcd"),
+        2: node_log(5000, {k: k % 3 > 1 for k in range(0, 5000, 7)}, {1: 0.5, 4999: -2.0}),
+        3: node_log(7, {6: True}),
+        6: node_log(20, {0: False, 19: True}, {3: 1.5}, Form.DENSE),
     }
 )
-OTHER_LOG = StepLog({**STEP_LOG.nodes, 6: NodeLog(SPARSE, 20, b"abcd")})
+SPARSE_LOG = StepLog({**STEP_LOG.nodes, 6: NodeLog.of(STEP_LOG.nodes[6].read(), Form.SPARSE)})
+OTHER_LOG = StepLog({**STEP_LOG.nodes, 6: node_log(20, {0: False, 19: False}, {3: 1.5})})
 NOT_THE_LOG = {
     "truncated": STEP_LOG.encode()[:-1],
     "empty": b"",
     "extra": STEP_LOG.encode() + b"x",
-    "another form": OTHER_LOG.encode(),
+    "another direction": OTHER_LOG.encode(),
+    "other elements": StepLog({**STEP_LOG.nodes, 3: node_log(8, {6: True})}).encode(),
+    "no log of a node": StepLog({**STEP_LOG.nodes, 3: NodeLog(Form.SPARSE, 7, b"noise")}).encode(),
     "a node less": StepLog({2: STEP_LOG.nodes[2], 3: STEP_LOG.nodes[3]}).encode(),
     "no frame": b"nothing that was ever compressed",
     "too much": compress(bytes(LIMIT + 1)),
@@ -220,7 +224,8 @@ def test_a_step_log_comes_back_as_it_was(store: Store) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 def test_a_step_log_is_checked_as_it_comes(chunk: int) -> None:
-    accept(Name(Kind.LOG, STEP_LOG.root(9), count=9), STEP_LOG.encode(), chunk)
+    for log in (STEP_LOG, SPARSE_LOG):
+        accept(Name(Kind.LOG, STEP_LOG.root(9), count=9), log.encode(), chunk)
     accept(Name(Kind.LOG, StepLog.empty().root(9), count=9), StepLog.empty().encode(), chunk)
 
 

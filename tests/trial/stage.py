@@ -121,6 +121,7 @@ class Stand:
             assert tuple(named["nodes"]) == state.nodes
         if state.steps:
             assert (named["element"], *named["values"]) == (state.element, *state.values)
+            assert (named["kind"], named["written"]) == (state.entry.kind, state.entry.written)
             assert (named["lo"], named["hi"], named["steps"]) == (state.lo, state.hi, state.steps)
             assert named["agreed"] == Web3.keccak(state.agreed)
 
@@ -161,7 +162,8 @@ def call_of(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
         case ShowLeaf():
             return "showLeaf", [move.side, move.leaf]
         case Compare():
-            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs)]
+            block = move.log.elements, move.log.entries, move.log.path
+            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs), block]
         case Post():
             return "post", [move.states]
         case Answer():

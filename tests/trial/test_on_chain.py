@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,11 +13,13 @@ from repops.opset import OPS
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding import Bounds, Rounding
 from tests.conftest import Anvil
+from tests.referee_py.trial import logged
 from tests.referee_py.trial.parties import Setting
 
 from .stage import Stand
 
 PER_OPERATOR = 3
+ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 
 
 @pytest.fixture
@@ -33,7 +36,7 @@ MODES = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> None:
-    """The honest party is either side, and tensors are served or shown piece by piece. There is no rounding log."""
+    """The honest party is either side, and tensors are served or shown piece by piece. Nothing is logged."""
     rng = np.random.default_rng(5)
     for name in (op.name for op in OPS):
         played = 0
@@ -50,3 +53,19 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
             if played == PER_OPERATOR:
                 break
         assert played == PER_OPERATOR, name
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+def test_whoever_goes_by_the_log_wins(stand: Stand, rounding: Rounding) -> None:
+    """Every operator with a log, of several blocks: entries that count, none, and entries that do not count."""
+    rng = np.random.default_rng(rounding.mode)
+    kinds, names = Counter[str](), set[str]()
+    for number, case in enumerate(logged.cases(rng, rounding, 1100)):
+        for what, element, setting in logged.disputes(case, rounding, rng, number % 2):
+            result = stand.play(setting, served=number % 3 > 0)
+            assert (result.losers, result.late) == (2 - setting.honest, False), (case, what)
+            assert result.state.element == element
+            kinds[what] += 1
+            names.add(case.name)
+    assert set(kinds) == set(logged.WHAT)
+    assert len(names) == (7 if rounding.bits == 32 else 16)

@@ -10,8 +10,13 @@ import pytest
 from eth_utils.crypto import keccak
 from web3.exceptions import ContractCustomError
 
+from referee_py.element import NO_ENTRY
 from referee_py.errors import InvalidProof
+from referee_py.rounding import NOT_LOGGED, UP, Log, Rounding
+from referee_py.rounding.blocks import BLOCK
+from referee_py.rounding.entries import WRITTEN
 from referee_py.trial import (
+    NO_BLOCK,
     Answer,
     Compare,
     JudgeStep,
@@ -27,11 +32,16 @@ from referee_py.trial import (
     TrialState,
     apply,
     open_trial,
+    owing,
 )
 from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
-from tests.referee_py.trial.parties import Known, Setting
+from tests.referee_py.rounding.logs import log_of
+from tests.referee_py.rounding.test_blocks import words
+from tests.referee_py.trial import logged
+from tests.referee_py.trial.logged import tie, told
+from tests.referee_py.trial.parties import Known, Setting, outputs_of
 
 from .stage import Stand, call_of, encode_dispute
 
@@ -141,6 +151,20 @@ class Table:
         self.names = error_names(stand)
         self.seen = set[str]()
 
+    def to(self, stage: Stage, known: list[Known]) -> Iterator[int]:
+        """Plays to this stage, and gives the sides that owe a move there."""
+        while self.state.stage is not stage:
+            for side in (0, 1):
+                sides, now = self.setting.sides, self.stand.now()
+                for move in plan(self.state, self.setting.dispute, side, sides[side], known[side], now):
+                    if self.state.stage is stage:
+                        break
+                    self.stand.send(self.trial, self.setting.dispute, [move], side)
+                    self.state = apply(
+                        self.state, self.setting.dispute, move, self.stand.players[side], self.stand.now()
+                    )
+        yield from (side for side in (0, 1) if owing(self.state) >> side & 1)
+
     def by_rules(self, move: Move, side: int) -> str | None:
         try:
             apply(self.state, self.setting.dispute, move, self.stand.players[side], self.stand.now())
@@ -198,6 +222,87 @@ def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], hone
     assert table.seen >= REFUSALS, REFUSALS - table.seen
 
 
+@pytest.mark.parametrize("what", ["up", "silent"])
+def test_only_the_elements_block_of_the_agreed_log_is_taken(
+    start_anvil: Callable[..., Anvil], what: str
+) -> None:
+    """Another block, an entry less or more, a path that is too short or leads elsewhere, another number of elements."""
+    rng, rounding = np.random.default_rng(4), Rounding(32)
+    case = next(logged.cases(rng, rounding, 5000))
+    found = {name: (element, setting) for name, element, setting in logged.disputes(case, rounding, rng, 0)}
+    element, setting = found[what]
+    table, own = Table(Stand(start_anvil()), setting), setting.sides[0]
+    known = [Known(setting.sides[1 - side].outputs) for side in (0, 1)]
+    side = next(table.to(Stage.LEAF, known))
+    good, *_ = plan(table.state, setting.dispute, side, setting.sides[side], known[side], table.stand.now())
+    assert isinstance(good, Compare)
+    block, elsewhere = good.log, own.block(0, (element + BLOCK) % 5000)
+    bad = [
+        elsewhere,
+        replace(block, entries=elsewhere.entries),
+        replace(block, entries=b""),
+        replace(block, entries=block.entries + b"\0"),
+        replace(block, entries=block.entries[:-2]),
+        replace(block, path=elsewhere.path),
+        replace(block, path=block.path[:-1]),
+        replace(block, path=(*block.path, block.path[0])),
+        replace(block, path=()),
+        replace(block, elements=4999),
+        replace(block, elements=1 << 63),
+        replace(block, elements=0, path=()),
+        NO_BLOCK,
+    ]
+    for shown in bad:
+        assert shown != block
+        table.compare(replace(good, log=shown))
+        assert table.by_rules(replace(good, log=shown), side) in ("AnotherLog", "a proof")
+    assert table.seen == {"AnotherLog", "a proof"}
+    assert table.by_contract(good, side) is None
+
+
+UP_AND = words((2, UP))
+SAYS_NOTHING = {
+    "an entry twice": UP_AND + words((2, UP)),
+    "entries that descend": UP_AND + words((1, UP)),
+    "a kind that is none": UP_AND + words((3, NOT_LOGGED)),
+    "an entry beyond the output": UP_AND + words((40, UP)),
+    "half an entry": UP_AND + b"\0",
+    "half a value": UP_AND + words((3, WRITTEN)) + b"\0\0",
+    "zeros behind it": UP_AND + bytes(2000),
+}
+
+
+@pytest.mark.parametrize("honest", [0, 1])
+def test_a_log_with_a_block_that_is_none_says_nothing(
+    start_anvil: Callable[..., Anvil], honest: int, subtests: pytest.Subtests
+) -> None:
+    """The liar goes by the entry that it can be seen to have, which alone would count."""
+    stand, case = Stand(start_anvil()), tie(40)
+    (plain,), (up,) = (
+        outputs_of(case.name, case.inputs, case.attrs, Rounding(32).mode, log)
+        for log in (None, log_of(40, {2: True}))
+    )
+    assert plain[2] != up[2]
+    setting = told(case, Rounding(32), log_of(40, {2: True}), 2, float(plain[2]), honest)
+    assert stand.play(setting, served=True).losers == 2 - honest, "an entry alone counts"
+    for name, block in SAYS_NOTHING.items():
+        with subtests.test(name):
+            setting = told(case, Rounding(32), Log.empty(40), 2, float(up[2]), honest).with_block(40, block)
+            assert stand.play(setting, served=True).losers == 2 - honest
+
+
+@pytest.mark.parametrize("elements", [0, 39, 41, 1064, 1 << 39])
+def test_a_log_of_another_number_of_elements_says_nothing(
+    start_anvil: Callable[..., Anvil], elements: int
+) -> None:
+    case, log = tie(40), log_of(elements, {2: True} if elements else {})
+    (up,) = outputs_of(case.name, case.inputs, case.attrs, Rounding(32).mode, log_of(40, {2: True}))
+    for honest in (0, 1):
+        setting = told(case, Rounding(32), log, 2, float(up[2]), honest)
+        result = Stand(start_anvil()).play(setting, served=True)
+        assert (result.losers, result.state.entry) == (2 - honest, NO_ENTRY)
+
+
 def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..., Anvil]) -> None:
     rng = np.random.default_rng(3)
     setting = Setting.of("mm", [rng.standard_normal((40, 40)).astype(np.float32)] * 2, {}, 0.6, 0, 300)
@@ -224,7 +329,6 @@ def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> 
         ((one, replace(other_, inputs=(bytes(32),))), "RecordsDiffer"),
         ((one, replace(other_, outputs=())), "RecordsDiffer"),
         ((one, one), "OutputsEqual"),
-        (tuple(replace(r, log=bytes(31) + b"1") for r in (one, other_)), "LogNotJudged"),
     ):
         dispute = replace(setting.dispute, records=records)
         with pytest.raises(Refusal) as refused:

@@ -21,7 +21,6 @@ from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run,
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook, run_log_tree
 from referee_py.rounding.mode import Rounding, is_rounded
-from referee_py.rounding.primitives import MAX_BITS
 from referee_py.rounding.step_log import StepLog
 
 from ..bundle import Bundle
@@ -108,7 +107,7 @@ def _run(
     if book is not None:
         rounded = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator, device))
         backend: Backend = rounded
-        if rounded.rounding.bits == MAX_BITS and rounded.device is None:
+        if rounded.device is None:
             executor = FastExecutor(*tensors, backend, bundle.metrics, RoundedCpu(rounded))
             latest = executor.latest
         else:

@@ -78,6 +78,6 @@ def test_what_a_kernel_keeps_of_a_row_is_bounded() -> None:
         return recorder
 
     columns = ROW_BYTES // 8 // 4
-    Cpu().fused(expression(columns, 3).expression, [(columns, 1)])
+    Cpu().kernel(expression(columns, 3).expression, [(columns, 1)])
     with pytest.raises(NotFusibleError, match="too much of a row"):
-        Cpu().fused(expression(columns, 8).expression, [(columns, 1)])
+        Cpu().kernel(expression(columns, 8).expression, [(columns, 1)])

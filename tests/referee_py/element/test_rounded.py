@@ -16,13 +16,12 @@ from referee_py.element.index import digits
 from referee_py.element.rounded import Sums, rounded_rule
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program import TensorType
-from referee_py.rounding import Bounds, Form, Rounding, exact, settle
+from referee_py.rounding import Bounds, Rounding, exact, settle
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Entries
 from referee_py.rounding.evaluate import ELEMENTARY
-from referee_py.rounding.forms import FORMAT, read
 from referee_py.rounding.grid import UNIT
 from tests.referee_py.rounding import operators
 
@@ -100,8 +99,7 @@ def check_operator(name: str, rounding: Rounding) -> None:
         assert written is not None
         for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
             elements = outputs[case.output].size
-            canonical = written.canonical(0, FORMAT[Form.SPARSE], elements)
-            said = read(canonical, elements, Form.SPARSE).at(np.array([case.element]))
+            said = written.entries(0, elements).at(np.array([case.element]))
             entry = Entry(int(said.kinds[0]), bits_of(said.values.astype(np.float32), 0))
             got = evaluate(replace(case, mode=rounding.mode), reader(inputs), entry)
             assert got == bits_of(outputs[case.output], case.element), (number, case)

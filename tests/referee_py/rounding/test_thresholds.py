@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from referee_py.rounding import Bounds, Form, Rounding, forms
+from referee_py.rounding import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.follow import follow, write
@@ -28,12 +30,11 @@ def test_a_threshold_changes_no_value_and_looks_forged_to_nobody(b: int, tau_of_
         sides = list(evaluations(case, rounding.bounds, rng))
         definition = Definition(case, sides[0].x.shape, rounding)
         for trainer in sides:
-            values, canonical = write(*operator, trainer, rounding, tau=tau)
-            log = forms.read(canonical, values.size, rounding.form)
+            values, log = write(*operator, trainer, rounding, tau=tau)
             assert same_bits(values.astype(np.float64), definition.under(log)), case
             entries += log.narrow.size
             for auditor in sides:
-                found = follow(*operator, auditor, canonical, rounding)
+                found = follow(*operator, auditor, log, rounding)
                 assert same_bits(found.values, values), case
                 assert found.forged is None, case
                 corrections += found.corrections
@@ -49,10 +50,9 @@ def test_directions_the_other_way_are_ignored_and_told_of() -> None:
     for case in of_terms(ambiguous(rng, 12, 6, 32)):
         operator = case.name, case.inputs, case.attrs
         sides = list(evaluations(case, rounding.bounds, rng))
-        values, canonical = write(*operator, sides[0], rounding)
-        log = forms.read(canonical, values.size, rounding.form)
-        turned = forms.pack(type(log)(log.elements, log.narrow, ~log.up, log.wide, log.values), rounding.form)
-        want = Definition(case, values.shape, rounding).under(forms.read(turned, values.size, rounding.form))
+        values, log = write(*operator, sides[0], rounding)
+        turned = replace(log, up=~log.up)
+        want = Definition(case, values.shape, rounding).under(turned)
         for auditor in sides:
             found = follow(*operator, auditor, turned, rounding)
             assert same_bits(found.values.astype(np.float64), want), case
@@ -102,8 +102,7 @@ def test_a_trainer_asks_for_the_threshold_of_each_node() -> None:
         rounded.end()
         written = book.get(1)
         assert written is not None
-        entry = written.nodes.get(0)
-        sizes[form, tau] = 0 if entry is None else forms.read(entry.canonical, values.size, form).count
+        sizes[form, tau] = written.entries(0, values.size).count
     assert asked == [(32, "mm", 48)] * 2
     assert 950 < sizes[Form.DENSE, FIXED_TAU] < 1100, "half of 2048"
     assert 330 < sizes[Form.DENSE, 1.6 * FIXED_TAU] < 490, "a fifth"

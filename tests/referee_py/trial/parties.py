@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
@@ -16,9 +16,10 @@ from referee_py.commit.tensor import Array
 from referee_py.element import Case
 from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
 from referee_py.program.structure import Kind
-from referee_py.rounding import Rounding
+from referee_py.rounding import Log, Rounding
+from referee_py.rounding.blocks import digest_of_block, log_digest
 from referee_py.rounding.truth import truth as truth_of
-from referee_py.trial import Dispute
+from referee_py.trial import NO_BLOCK, Dispute, LogBlock
 from referee_py.trial.solver import Operator
 
 
@@ -29,11 +30,13 @@ def structure_of(name: str, inputs: Sequence[Array], attrs: Attrs) -> Structure:
     return Structure.make(name, [Operand(Kind.SLOT, i) for i in range(len(inputs))], outputs, **attrs)
 
 
-def outputs_of(name: str, inputs: Sequence[Array], attrs: Attrs, mode: int) -> list[Array]:
-    """What an operator without a rounding log gives."""
+def outputs_of(
+    name: str, inputs: Sequence[Array], attrs: Attrs, mode: int, log: Log | None = None
+) -> list[Array]:
+    """What an operator gives, under a log for as many elements as it has."""
     if mode == MODE_REPOPS_F32:
         return reference.execute(name, inputs, attrs)
-    return truth_of(name, inputs, attrs, None, Rounding.of(mode))
+    return truth_of(name, inputs, attrs, log, Rounding.of(mode))
 
 
 def one_ulp(array: Array, element: int) -> Array:
@@ -64,6 +67,16 @@ class Liar(Operator):
 
 
 @dataclass
+class Shown(Operator):
+    """Has a block to show, and no log."""
+
+    shown: LogBlock = NO_BLOCK
+
+    def block(self, number: int, element: int) -> LogBlock:  # noqa: ARG002
+        return self.shown
+
+
+@dataclass
 class Known:
     """What a side knows of the other: its outputs if they are served, and what it has published on-chain."""
 
@@ -90,6 +103,40 @@ class Setting:
     honest: int
 
     @classmethod
+    def lied(
+        cls,
+        name: str,
+        inputs: Sequence[Array],
+        attrs: Attrs,
+        outputs: tuple[Sequence[Array], Sequence[Array]],
+        honest: int,
+        turn: int = 0,
+        mode: int = MODE_REPOPS_F32,
+        log: Log | None = None,
+    ) -> Setting:
+        """With true and false outputs."""
+        sides: list[Operator] = [
+            Operator(inputs, outputs[0], log),
+            Liar(inputs, outputs[1], log, turn=turn),
+        ]
+        structure = structure_of(name, inputs, attrs)
+        agreed = structure.hash(), tuple(map(tensor_hash, inputs))
+        committed = NO_LOG if log is None else log_digest(log)
+        records = [Record(*agreed, tuple(map(tensor_hash, side.outputs)), committed) for side in sides]
+        if honest:
+            sides, records = sides[::-1], records[::-1]
+        dispute = Dispute((records[0], records[1]), structure.encode(), mode)
+        return cls(dispute, (sides[0], sides[1]), honest)
+
+    def with_block(self, elements: int, entries: bytes) -> Setting:
+        """Where the agreed log is another one: this block, which may be none that a log has."""
+        log = digest_of_block(elements, 0, entries, ())
+        one, other = (replace(record, log=log) for record in self.dispute.records)
+        shown = LogBlock(elements, entries, ())
+        sides = tuple(Shown(side.inputs, side.outputs, shown=shown) for side in self.sides)
+        return Setting(replace(self.dispute, records=(one, other)), (sides[0], sides[1]), self.honest)
+
+    @classmethod
     def of(
         cls,
         name: str,
@@ -109,18 +156,4 @@ class Setting:
         number = filled[int(place * 1000) % len(filled)]
         false = list(truth)
         false[number] = one_ulp(truth[number], min(int(place * truth[number].size), truth[number].size - 1))
-        sides: list[Operator] = [Operator(inputs, truth), Liar(inputs, false, turn=turn)]
-        structure = structure_of(name, inputs, attrs)
-        records = [
-            Record(
-                structure.hash(),
-                tuple(map(tensor_hash, inputs)),
-                tuple(map(tensor_hash, side.outputs)),
-                NO_LOG,
-            )
-            for side in sides
-        ]
-        if honest:
-            sides, records = sides[::-1], records[::-1]
-        dispute = Dispute((records[0], records[1]), structure.encode(), mode)
-        return cls(dispute, (sides[0], sides[1]), honest)
+        return cls.lied(name, inputs, attrs, (truth, false), honest, turn, mode)

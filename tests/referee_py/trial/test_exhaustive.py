@@ -14,6 +14,7 @@ import pytest
 
 from referee_py.commit.tensor import canonical, data_tree
 from referee_py.errors import InvalidInput
+from referee_py.rounding import Rounding
 from referee_py.trial import (
     Answer,
     Move,
@@ -31,8 +32,11 @@ from referee_py.trial import (
 )
 from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import leaf_of, plan
+from tests.referee_py.rounding.logs import log_of
 
-from .parties import Known, Setting
+from . import logged
+from .logged import tie
+from .parties import Known, Setting, outputs_of
 
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 NOW, CLOCK = 100, 1000
@@ -124,9 +128,28 @@ def test_every_game(
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     setting = Setting.of("mm", inputs, {}, 0.7, honest, 2)
     assert setting is not None
-    game = Game(setting, honest)
+    explored(setting, served)
+
+
+@pytest.mark.parametrize("honest", [0, 1])
+@pytest.mark.parametrize("most", [2, 3])
+@pytest.mark.parametrize(("entry", "served"), [(True, True), (False, False), (None, True)])
+def test_every_game_under_a_log(
+    monkeypatch: pytest.MonkeyPatch, entry: bool | None, served: bool, most: int, honest: int
+) -> None:
+    """Sums halfway between two values: the log says which, or nothing, and the liar says the other one."""
+    monkeypatch.setattr(rules, "MAX_PLACES", most)
+    case, log = tie(600), log_of(600, {} if entry is None else {555: entry}, {3: 7.0})
+    (either,) = outputs_of(
+        case.name, case.inputs, case.attrs, Rounding(32).mode, log_of(600, {555: not entry})
+    )
+    explored(logged.told(case, Rounding(32), log, 555, float(either[555]), honest, 2), served)
+
+
+def explored(setting: Setting, served: bool) -> None:
+    game = Game(setting, setting.honest)
     state = open_trial(setting.dispute, PLAYERS, (CLOCK, CLOCK), NOW)
-    game.explore(state, Known(setting.sides[1 - honest].outputs if served else None), 0)
+    game.explore(state, Known(setting.sides[1 - setting.honest].outputs if served else None), 0)
     assert game.ends > 2
     assert len(game.seen) > 50
     assert game.deepest < 40

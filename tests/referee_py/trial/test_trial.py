@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,14 @@ import pytest
 from repops.calls import random_call
 from repops.opset import OPS
 
+from referee_py.rounding import Bounds, Rounding
 from referee_py.trial import NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import plan
 
+from . import logged
 from .parties import Known, Setting
 
+ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
 PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 
 
@@ -49,6 +53,21 @@ def test_one_wrong_element_of_any_operator_loses(name: str) -> None:
             assert state.losers == 2 - setting.honest, (number, state)
             played += 1
     assert played > 3
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+def test_whoever_goes_by_the_log_wins(rounding: Rounding) -> None:
+    """Every operator with a log: entries that count, none, and entries that do not."""
+    rng = np.random.default_rng(rounding.mode)
+    kinds, names = Counter[str](), set[str]()
+    for number, case in enumerate(logged.cases(rng, rounding, 24)):
+        for what, element, setting in logged.disputes(case, rounding, rng, number % 2, 10):
+            state, _ = play(setting, served=bool(number & 2))
+            assert (state.losers, state.element) == (2 - setting.honest, element), (case, what)
+            kinds[what] += 1
+            names.add(case.name)
+    assert set(kinds) == set(logged.WHAT)
+    assert len(names) == (7 if rounding.bits == 32 else 16)
 
 
 def test_a_long_sum_takes_two_rounds() -> None:

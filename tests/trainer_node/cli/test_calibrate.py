@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,13 @@ def test_what_is_no_program(assay: Assay) -> None:
     assert "no recipe 'no-such-thing'" in errors
 
 
+def _drain(pipe: int) -> None:
+    """Read until the other end is closed."""
+    with contextlib.suppress(OSError):
+        while os.read(pipe, 4096):
+            pass
+
+
 def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> None:
     """Ctrl-C between two steps, told by the bar that one of them is done."""
     file = tmp_path / "found.json"
@@ -100,7 +109,11 @@ def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> 
             assert select.select([pipe], [], [], 120)[0], seen
             seen += os.read(pipe, 4096)
         process.send_signal(signal.SIGINT)
+        # NOTE: a bar that nobody reads would fill the terminal, and the process wait for room in it.
+        reader = threading.Thread(target=_drain, args=(pipe,), daemon=True)
+        reader.start()
         output = process.communicate(timeout=120)[0].decode()
+    reader.join()
     os.close(pipe)
     assert process.returncode == 0, output
     found = Calibration.read(file)

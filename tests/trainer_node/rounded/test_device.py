@@ -11,12 +11,11 @@ from repops import cpu
 from repops.opset import F32, I64
 
 from referee_py.commit.tensor import Array
-from referee_py.rounding import forms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.evaluate import Kind, kind
 from referee_py.rounding.mode import Bounds, Form, Rounding
-from referee_py.rounding.step_log import StepLog
+from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.rounding.operators import Case, ambiguous, cases
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.variations import evaluator_of
@@ -94,9 +93,8 @@ def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
     book = MemoryBook()
     other.execute(case, book)
     (written,) = book.get(1).nodes.values()
-    log = forms.unpack(written.canonical, 400, rounding.form)
-    turned = forms.pack(replace(log, up=~log.up), rounding.form)
-    book.put(1, StepLog.of(written.form, {0: (400, turned)}))
+    log = written.read()
+    book.put(1, StepLog({0: NodeLog.of(replace(log, up=~log.up), written.form)}))
     assert same(here.execute(case, book)[0], other.execute(case, book)[0])
     assert here.backend.corrections == other.backend.corrections > 10
 

@@ -13,11 +13,10 @@ from referee_py.commit import tensor_hash
 from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
-from referee_py.rounding import forms
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
-from referee_py.rounding.step_log import StepLog
+from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
@@ -49,11 +48,8 @@ def run(made: Bundle | RandomProgram, backend: Rounded) -> tuple[list[bytes], li
 
 def turn(log: StepLog, form: Form) -> StepLog:
     """A step log that says the opposite direction wherever it says one."""
-    nodes = {}
-    for node, written in log.nodes.items():
-        said = forms.unpack(written.canonical, written.elements, form)
-        nodes[node] = written.elements, forms.pack(replace(said, up=~said.up), form)
-    return StepLog.of(forms.FORMAT[form], nodes)
+    said = {node: written.read() for node, written in log.nodes.items()}
+    return StepLog({node: NodeLog.of(replace(one, up=~one.up), form) for node, one in said.items()})
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,0 +1,141 @@
+"""What a node's record commits to of its log: a tree over the entries of blocks of elements, so that a contract can be
+shown what the log says of one element. The form that the log travels in is no part of it.
+
+    digest   H(ROUNDING_LOG, elements u64be, root)
+    root     Tree(LOG_BLOCK_TREE, a leaf for each block of 1,024 elements, row-major)
+    leaf     H(LOG_BLOCK, the block's entries); of a block without entries E_0, as if it were not there
+    entries  ascending, each u16be: place in the block << 2 | kind; behind a written one its value, u32be
+
+INVARIANT: a log has one digest, and `said` is what a leaf says, canonical or not; the contract has the same rule
+(contracts/commit/Logs.sol).
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+import numpy as np
+
+from ..commit import Tag, depth_of, digest, empty, fold_path
+from ..errors import InvalidProof
+from .entries import WRITTEN, Log, value_bits
+from .primitives import DOWN, NOT_LOGGED, UP
+
+BLOCK = 1024  # elements; so an entry's place and kind have 12 bits, and a block 6,144 bytes at most
+_PART = 1 << 18  # entries that are written at a time, of each kind
+
+
+def log_digest(log: Log) -> bytes:
+    """What a node record commits to: 32 bytes."""
+    return LogTree(log).digest
+
+
+class LogTree:
+    """The tree of one log. Memory: two or six bytes an entry, and about 400 for each block that has entries.
+
+    SAFETY: the number of elements may be anybody's; only what has entries costs anything.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.elements = log.elements
+        self.depth = depth_of(block_count(log.elements))
+        self._blocks = dict(_blocks(log))
+        prefix = bytes([Tag.LOG_BLOCK])
+        nodes = {index: sha256(prefix + block).digest() for index, block in self._blocks.items()}
+        self._levels = [nodes]
+        prefix = bytes([Tag.LOG_BLOCK_TREE])
+        for height in range(self.depth):
+            below, absent = nodes.get, empty(Tag.LOG_BLOCK_TREE, height)
+            nodes = {
+                k: sha256(prefix + below(2 * k, absent) + below(2 * k + 1, absent)).digest()
+                for k in dict.fromkeys([index >> 1 for index in nodes])
+            }
+            self._levels.append(nodes)
+
+    @property
+    def digest(self) -> bytes:
+        """What a node record commits to."""
+        return _digest(self.elements, self._node(self.depth, 0))
+
+    def block(self, index: int) -> bytes:
+        """The entries of a block; no bytes if it has none."""
+        return self._blocks.get(index, b"")
+
+    def path(self, index: int) -> list[bytes]:
+        """Siblings of a block's leaf, upwards."""
+        return [self._node(height, (index >> height) ^ 1) for height in range(self.depth)]
+
+    def _node(self, height: int, index: int) -> bytes:
+        return self._levels[height].get(index) or empty(Tag.LOG_BLOCK_TREE, height)
+
+
+def block_count(elements: int) -> int:
+    """Blocks of so many elements."""
+    return -(-elements // BLOCK)
+
+
+def digest_of_block(elements: int, index: int, block: bytes, path: Sequence[bytes]) -> bytes:
+    """The digest of the log that has this block and these siblings.
+
+    Raises InvalidProof for a path of another length, or a block that so many elements do not have.
+    """
+    want = depth_of(block_count(elements))
+    if len(path) != want:
+        raise InvalidProof(f"a path of {len(path)}; a log of {elements} elements has a tree {want} deep")
+    leaf = digest(Tag.LOG_BLOCK, block) if block else empty(Tag.LOG_BLOCK_TREE, 0)
+    return _digest(elements, fold_path(Tag.LOG_BLOCK_TREE, leaf, index, path))
+
+
+def said(block: bytes, place: int, places: int) -> tuple[int, int]:
+    """What a block of so many elements says of one of them: a kind, and the bits of a value if it is WRITTEN.
+
+    A block that no log has says nothing of any: entries that do not ascend, of no element, of a kind that is none, or
+    cut off.
+    """
+    found, before, at = (NOT_LOGGED, 0), -1, 0
+    while at < len(block):
+        own, kind = divmod(int.from_bytes(block[at : at + 2], "big"), 4)
+        end = at + (6 if kind == WRITTEN else 2)
+        if kind == NOT_LOGGED or not before < own < places or end > len(block):
+            return NOT_LOGGED, 0
+        if own == place:
+            found = kind, int.from_bytes(block[at + 2 : end], "big")
+        before, at = own, end
+    return found
+
+
+def _digest(elements: int, root: bytes) -> bytes:
+    return digest(Tag.ROUNDING_LOG, struct.pack(">Q", elements), root)
+
+
+def _blocks(log: Log) -> Iterator[tuple[int, bytes]]:
+    """Blocks that have entries, ascending, with these."""
+    for part in _parts(log):
+        at = np.searchsorted(part.narrow, part.wide)
+        positions = np.insert(part.narrow, at, part.wide)
+        kinds = np.insert(np.where(part.up, UP, DOWN), at, WRITTEN)
+        sizes = np.where(kinds == WRITTEN, 3, 1)
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+        words = np.empty(int(sizes.sum()), dtype=">u2")
+        words[starts] = positions % BLOCK << 2 | kinds
+        written, bits = starts[at + np.arange(at.size)], value_bits(part.values)
+        words[written + 1], words[written + 2] = bits >> 16, bits & 0xFFFF
+        data, blocks = words.tobytes(), positions // BLOCK
+        first = np.flatnonzero(np.diff(blocks, prepend=-1))
+        cuts = [*(2 * starts[first]).tolist(), len(data)]
+        for index, start, end in zip(blocks[first].tolist(), cuts[:-1], cuts[1:], strict=True):
+            yield index, data[start:end]
+
+
+def _parts(log: Log) -> Iterator[Log]:
+    """The log, a bounded number of entries and whole blocks at a time."""
+    edges = np.unique(np.concatenate([log.narrow[::_PART], log.wide[::_PART]]) // BLOCK * BLOCK)
+    for edge in itertools.pairwise([*edges.tolist(), log.elements]):
+        narrow = slice(*np.searchsorted(log.narrow, edge))
+        wide = slice(*np.searchsorted(log.wide, edge))
+        entries = log.narrow[narrow], log.up[narrow], log.wide[wide], log.values[wide]
+        yield Log(log.elements, *entries)
