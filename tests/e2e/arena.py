@@ -100,6 +100,7 @@ class Arena:
         challenger: Fault | None = Fault.NONE,
         mode: Mode = Mode.CHALLENGE,
         fault_step: int = 13,
+        fault_node: int | None = None,
         serve: bool = True,
         adjudication: Adjudication = Adjudication.APPEALABLE,
         verifiers: int = 2,
@@ -111,7 +112,7 @@ class Arena:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve = serve
         self._adjudication = adjudication
-        self._appeals = appeals
+        self._fault_node, self._appeals = fault_node, appeals
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
         self.members: list[Member] = []
@@ -248,7 +249,9 @@ class Arena:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
         node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
         workshop = self._stack.enter_context(
-            self._crew(node, Lie(fault, fault_step, appeals=self._appeals), follows=mode is not None)
+            self._crew(
+                node, Lie(fault, fault_step, self._fault_node, self._appeals), follows=mode is not None
+            )
         )
         silent = fault is Fault.WITHHOLD
         part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)

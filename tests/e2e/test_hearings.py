@@ -8,6 +8,7 @@ import pytest
 
 from referee_py.game.state import Reason
 from referee_py.panel.state import Adjudication, HearingPhase, HearingState
+from referee_py.trial import TrialState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, recorded
@@ -21,23 +22,26 @@ from .test_disputes import expect_justice, honest_root
 LIE = Fault.WRONG_OP_OUTPUT
 
 
-def hearings(arena: Arena) -> list[HearingState]:
-    """Of all matches, at the end."""
+def hearings(arena: Arena) -> list[tuple[HearingState, tuple[TrialState, ...]]]:
+    """Of all matches, at the end, each with its trials."""
     snapshot = arena.client.snapshot()
     job = snapshot.job(arena.job_id)
-    found = (recorded(snapshot, job, match_id).hearing for match_id in snapshot.matches_of(job.id))
-    return [hearing for hearing in found if hearing is not None]
+    found = [recorded(snapshot, job, match_id) for match_id in snapshot.matches_of(job.id)]
+    return [(course.hearing, course.trials) for course in found if course.hearing is not None]
 
 
 def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
-    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0}
+    """Each element of its product of matrices is a chain of many steps."""
+    mm = next(number for number, node in enumerate(bundle.program.nodes) if node.name == "mm")
+    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0, "fault_node": mm}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2
-        (hearing,) = hearings(arena)
+        ((hearing, trials),) = hearings(arena)
         assert (hearing.phase, hearing.trials, hearing.voters) == (HearingPhase.DONE, 1, ())
+        assert trials[0].steps == 64
 
 
 def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
@@ -52,7 +56,7 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
         assert outcome.profit["trainer-1"] == -STAKE
         assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER
-        (hearing,) = hearings(arena)
+        ((hearing, _),) = hearings(arena)
         assert (hearing.trials, hearing.votes, len(hearing.voters)) == (3, (), 2)
 
 
@@ -63,7 +67,7 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + STAKE // 2
         assert outcome.profit["trainer-1"] == -STAKE - STAKE
-        (hearing,) = hearings(arena)
+        ((hearing, _),) = hearings(arena)
         for name in ("verifier-0", "verifier-1"):
             signed = arena.address(name) in hearing.voters
             assert outcome.profit[name] == (STAKE // 10 if signed else 0), (
@@ -77,7 +81,7 @@ def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
-        (hearing,) = hearings(arena)
+        ((hearing, _),) = hearings(arena)
         assert (hearing.trials, hearing.voters) == (1, ())
 
 
@@ -119,7 +123,7 @@ def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
             (Reason.TIMEOUT, {arena.address("trainer-0")}),
             (Reason.OPERATOR, {arena.address("trainer-1")}),
         ]
-        first, second = hearings(arena)
+        (first, _), (second, _) = hearings(arena)
         assert (first.trials, second.trials) == (2, 1), (
             "of the first trial's signers one stood by its verdict"
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 import repops
 
 from referee_py.execute import Run
+from referee_py.panel.state import Adjudication
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook, run_log_tree
 from referee_py.rounding.mode import Rounding
@@ -26,6 +27,8 @@ from trainer_node.store import Store
 STEPS = 4000
 ROUNDED_STEPS = 800
 DEADLINE_S = 200.0
+LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
+"""Of a product of matrices."""
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -43,6 +46,8 @@ def progress(stage: Stage, name: str) -> int:
 def post(
     stage: Stage, client: ChainClient, bundle: Bundle, uri: str, slots: int, challenge_period: int = 5
 ) -> int:
+    """Judged by one verifier, if there is one; else by the court."""
+    verifiers = tuple(stage.accounts[name] for name in ("verifier",) if name in stage.accounts)
     offer = Offer(
         reward=ETHER,
         stake=ETHER,
@@ -53,8 +58,8 @@ def post(
         clock=60,
         verdict_period=60,
         appeal_period=10,
-        verifiers=(stage.accounts["verifier"],),
-        threshold=1,
+        adjudication=Adjudication.APPEALABLE if verifiers else Adjudication.ON_CHAIN,
+        verifiers=verifiers,
     )
     with stage.transactions("client") as transactions:
         return post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, uri)[0]
@@ -95,24 +100,27 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
 
 
-def test_a_trainer_killed_in_a_dispute_comes_back_and_wins(tmp_path: Path) -> None:
+def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None:
     bundle = build(load_recipe("digits-mlp", steps=100))
-    names = ["honest", "liar", "verifier"]
+    names = ["honest", "liar"]
     with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
         client = stage.deploy()
-        stage.register_verifier(client, "verifier")
         job_id = post(stage, client, bundle, server.uri, slots=2)
         stage.start("honest", ["trainer", "run"])
-        stage.start("liar", ["trainer", "run", "--fault", "wrong-op-output", "--fault-step", "42"])
+        stage.start("liar", ["trainer", "run", *LIE])
 
         def job() -> Job:
             return client.snapshot().job(job_id)
 
-        wait_for(lambda: job().open_matches == 1)
+        def before_the_court() -> bool:
+            snapshot = client.snapshot()
+            return bool(snapshot.hearings(snapshot.job(job_id)))
+
+        wait_for(before_the_court)
         os.kill(stage.pid("honest"), signal.SIGKILL)
+        assert before_the_court(), "it was killed too late to show anything"
         served_at = {claim.owner: claim.uri for claim in job().claims}
         stage.start("honest", ["trainer", "run"])
-        stage.start("verifier", ["verifier", "run"])
 
         wait_for(lambda: job().phase.ended)
         assert job().phase is JobPhase.ACCEPTED
