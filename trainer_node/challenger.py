@@ -40,7 +40,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
 
     def acceptable(job: Job) -> bool:
         risk = too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake)
-        return unless(job, risk or too_poor(job, node.balance()))
+        return unless(job, risk or too_poor(job, node.spare()))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""

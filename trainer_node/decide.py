@@ -79,12 +79,17 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     return f"a dispute may take {dispute_s:.0f} s of our computing, its {name} has {limits[name]} s"
 
 
-def too_poor(job: Job, balance: int) -> str | None:
+def too_poor(job: Job, spare: int) -> str | None:
     """Why not to stake on a job: a false verdict would stand, because an appeal costs as much as the stake."""
-    needed = 2 * job.stake
-    if job.rules.adjudication is not Adjudication.APPEALABLE or balance >= needed:
+    needed = job.stake + appeal_bond(job)
+    if not appeal_bond(job) or spare >= needed:
         return None
-    return f"its stake and the bond of an appeal are {needed} wei, the account has {balance}"
+    return f"its stake and the bond of an appeal are {needed} wei, the account can spare {spare}"
+
+
+def appeal_bond(job: Job) -> int:
+    """What an appeal costs, in wei; nothing where there is none."""
+    return job.stake if job.rules.adjudication is Adjudication.APPEALABLE else 0
 
 
 def too_risky(job: Job, trusted: Sequence[str], max_stake: int) -> str | None:

@@ -22,7 +22,7 @@ from referee_py.trial.solver import Operator
 from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
-from .decide import Do, seats
+from .decide import Do, appeal_bond, seats
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
@@ -77,6 +77,7 @@ class Party:
         self._player: Player | None = None
         self._counsel: Counsel | None = None
         self._over: set[int] = set()
+        self._reserved = node.reserved
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
@@ -97,6 +98,9 @@ class Party:
         """Do what is due in a job. Whether it concerns us."""
         me = self._transactions.address if self._transactions else None
         ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
+        claim = job.claim_of(me) if me is not None else None
+        at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        self._reserved[job.id] = appeal_bond(job) if at_stake else 0
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
             if job.id not in self._over:

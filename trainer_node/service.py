@@ -76,6 +76,8 @@ class Node:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: dict[str, str] = field(default_factory=dict)
     """Why it is not ready, by topic; shown by /readyz."""
+    reserved: dict[int, int] = field(default_factory=dict)
+    """Bonds that appeals may need, by job; wei."""
 
     @property
     def web3(self) -> Web3:
@@ -91,9 +93,10 @@ class Node:
         """Our account, if we have a key."""
         return self.transactions.address if self.transactions else None
 
-    def balance(self) -> int:
-        """Wei of our account; 0 without a key."""
-        return self.transactions.balance() if self.transactions else 0
+    def spare(self) -> int:
+        """Wei of our account that no appeal in a running job may need; nothing without a key."""
+        balance = self.transactions.balance() if self.transactions else 0
+        return balance - sum(self.reserved.values())
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
                 return False
             reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
         if reason is None:
-            reason = too_poor(job, node.balance())
+            reason = too_poor(job, node.spare())
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

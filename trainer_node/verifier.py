@@ -87,6 +87,8 @@ class Verifier:
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due in a job. Whether it has hearings that may need us."""
         # SAFETY: only our referee's matches are what they say; another one may name any match, or none at all.
+        if not job.phase.ended:
+            self._over.discard(job.id)  # a reorganisation has brought it back
         ours = job.referee.lower() == self._node.client.deployment.referee.lower()
         if not ours or len(job.groups) < 2 or not self._named(job) or job.id in self._over:
             return False

@@ -40,7 +40,7 @@ from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
 from trainer_node.demo.reckoning import reckon, wealth
 from trainer_node.deploy import ETHER, Parameters, deploy
-from trainer_node.faults import Fault, Lie
+from trainer_node.faults import HONEST, Fault, Lie
 from trainer_node.keys import create_key
 from trainer_node.party import Party, crew
 from trainer_node.posting import Offer, post_job
@@ -107,12 +107,13 @@ class Arena:
         threshold: int = 1,
         false_verdicts: bool = False,
         appeals: bool = False,
+        appeal_period: int = APPEAL_S,
         evaluators: tuple[str, str] = ("torch", "halves"),
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve = serve
         self._adjudication = adjudication
-        self._fault_node, self._appeals = fault_node, appeals
+        self._fault_node, self._appeals, self._appeal_period = fault_node, appeals, appeal_period
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
         self.members: list[Member] = []
@@ -161,6 +162,16 @@ class Arena:
             and not snapshot.hearings(job)
             and not any(map(snapshot.credit, self._addresses().values()))
         )
+
+    def restart(self, name: str) -> None:
+        """A player comes back with what its disk has, and nothing that it remembered."""
+        member = next(member for member in self.members if member.name == name)
+        assert member.workshop is not None
+        member.workshop.close()
+        assert member.honest
+        challenges = member.node.settings.mode is Mode.CHALLENGE
+        member.workshop = self._stack.enter_context(self._crew(member.node, HONEST, follows=challenges))
+        member.part = (challenger if challenges else trainer)(member.node, member.workshop)
 
     def skip(self, seconds: int) -> None:
         """Let time pass on the chain."""
@@ -274,7 +285,7 @@ class Arena:
             clock=CLOCK_S,
             adjudication=self._adjudication,
             verdict_period=PERIOD_S,
-            appeal_period=APPEAL_S,
+            appeal_period=self._appeal_period,
             verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
             threshold=threshold,
         )

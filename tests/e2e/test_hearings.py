@@ -16,8 +16,9 @@ from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
 from trainer_node.replay import Replay
 
-from .arena import REWARD, STAKE, Arena
+from .arena import PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import expect_justice, honest_root
+from .test_reorg import play_until
 
 LIE = Fault.WRONG_OP_OUTPUT
 
@@ -102,6 +103,30 @@ class Mute:
     def attend(self, *_: object) -> None: ...
 
 
+def silence(arena: Arena, *names: str) -> None:
+    """They do nothing in hearings but vote."""
+    for member in arena.members:
+        if member.name in names:
+            member.part._counsel = Mute()  # type: ignore[assignment]
+
+
+def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """The time to stand by a verdict is longer than the job, and the accuser starts again in it."""
+    settings = {"false_verdicts": True, "threshold": 2, "appeal_period": 5 * PERIOD_S}
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+        silence(arena, "verifier-0", "verifier-1")
+        play_until(arena, lambda job: job.phase.ended)
+        ((hearing, _),) = hearings(arena)
+        assert hearing.phase is HearingPhase.DEFENCE
+        arena.restart("trainer-0")
+        outcome = arena.play()
+        assert outcome.job.accepted_root == honest_root(bundle)
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)
+        assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER
+
+
 def publish_inputs(replay: Replay, step: int, node: int) -> None:
     """Outputs are not served: the liar could play for both, and would come to what is right."""
     for array in replay.operator(step, node).inputs:
@@ -115,8 +140,7 @@ def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
     verdict against the liar; the challenger claims the right root once more, and wins against him."""
     monkeypatch.setattr(Replay, "publish", publish_inputs)
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], appeals=True) as arena:
-        mute = next(member for member in arena.members if member.name == "trainer-0")
-        mute.part._counsel = Mute()  # type: ignore[assignment,union-attr]
+        silence(arena, "trainer-0")
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.matches == [
