@@ -59,6 +59,8 @@ class Contract:
         self.functions: dict[str, tuple[bytes, list[str], list[str]]] = {}
         self.errors: dict[str, str] = {}
         self.constructor: list[str] = []
+        self.structs: dict[str, list[str]] = {}
+        """Names of what is in the struct that a function gives."""
         for item in artifact["abi"]:
             inputs = [_type(part) for part in item.get("inputs", ())]
             selector = keccak(text=f"{item.get('name')}({','.join(inputs)})")
@@ -66,6 +68,8 @@ class Contract:
                 case "function":
                     outputs = [_type(part) for part in item["outputs"]]
                     self.functions[item["name"]] = (selector[:4], inputs, outputs)
+                    parts = item["outputs"][0].get("components", ()) if outputs else ()
+                    self.structs[item["name"]] = [part["name"] for part in parts]
                 case "error":
                     self.errors["0x" + selector[:4].hex()] = item["name"]
                 case "constructor":
@@ -78,6 +82,10 @@ class Contract:
     def decode(self, function: str, data: str) -> Any:
         values = decode(self.functions[function][2], bytes.fromhex(data[2:]))
         return values[0] if len(values) == 1 else values
+
+    def named(self, function: str, data: str) -> dict[str, Any]:
+        """A struct that a function gives, by names."""
+        return dict(zip(self.structs[function], self.decode(function, data), strict=True))
 
 
 @dataclass

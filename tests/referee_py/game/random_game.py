@@ -62,8 +62,8 @@ class Game:
         self.chain, self.book = chain, book
         rounded, sane, real = rng.random() < 0.3, rng.random() < 0.9, rng.random() < 0.65
         self.graph: Graph = (
-            random_real_graph(rng)
-            if real and sane and not rounded
+            random_real_graph(rng, rounded=rounded)
+            if real and sane
             else random_graph(rng, sane=sane, rounded=rounded)
         )
         claims = rng.randint(2, 4)

@@ -207,7 +207,7 @@ class Cohort:
         ]
         answers = self.chain.read(court, [("getTrial", (number,)) for number in trials])
         for number, answer in zip(trials, answers, strict=True):
-            compare_trial(court.decode("getTrial", answer), self.book.panel.trials[number])
+            compare_trial(court.named("getTrial", answer), self.book.panel.trials[number])
 
     def _hearing_words(self, hearing: Hearing) -> list[int]:
         """`Hearing` of the contract, word for word."""
@@ -260,30 +260,23 @@ class Cohort:
             assert (bond, leaves_at, panel) == want, verifier
 
 
-def compare_trial(found: Any, trial: Trial) -> None:
+def compare_trial(found: dict[str, Any], trial: Trial) -> None:
     """The contract's trial is that of the rules. NOTE: what nobody needs any more once it is done may differ."""
-    (_, tick, stage, posted, output, height, _, index, element, lo, hi, steps, size, losers), rest = (
-        found[:14],
-        found[14:],
-    )
-    values, clocks, players, _, nodes, agreed, states, offer = rest
     state = trial.state
-    assert (tick, stage, losers, output) == (state.tick, state.stage, state.losers, state.output)
-    assert (clocks, tuple(map(to_checksum_address, players))) == (state.clock, state.players)
+    for name in ("tick", "stage", "losers", "output", "clock"):
+        assert found[name] == getattr(state, name), name
+    assert tuple(map(to_checksum_address, found["players"])) == state.players
     if state.stage is not Stage.DONE:
-        assert (posted, height, index, nodes) == (state.posted, state.height, state.index, state.nodes)
+        for name in ("posted", "height", "index", "nodes"):
+            assert found[name] == getattr(state, name), name
     if state.steps:
-        assert (element, values, lo, hi, steps) == (
-            state.element,
-            state.values,
-            state.lo,
-            state.hi,
-            state.steps,
-        )
-        assert (size, agreed) == (state.state_bytes, keccak(state.agreed))
-        assert states == tuple(keccak(s) if s else bytes(32) for s in state.states)
+        for name in ("element", "values", "lo", "hi", "steps"):
+            assert found[name] == getattr(state, name), name
+        assert (found["kind"], found["written"]) == (state.entry.kind, state.entry.written)
+        assert (found["stateBytes"], found["agreed"]) == (state.state_bytes, keccak(state.agreed))
+        assert found["states"] == tuple(keccak(s) if s else bytes(32) for s in state.states)
     if state.stage is Stage.ANSWER:
-        assert offer == keccak(state.offer)
+        assert found["offer"] == keccak(state.offer)
 
 
 def job_fields(job: Job) -> tuple[object, ...]:

@@ -4,49 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 
 import numpy as np
-from repops import reference
 from repops.opset import F32
 from repops.tensors import canonical
 
-from referee_py.commit import Record, tensor_hash
+from referee_py.commit import NO_LOG, Record, Tag, Tree, tensor_hash
 from referee_py.commit.tensor import Array
-from referee_py.program import Operand, Structure, TensorType
+from referee_py.program import MODE_REPOPS_F32, Operand, Structure, TensorType
 from referee_py.program.structure import Kind
+from referee_py.rounding import Log
+from referee_py.rounding.blocks import log_digest
+from referee_py.rounding.mode import is_rounded
 from referee_py.trial.solver import Operator
-from tests.referee_py.trial.parties import Liar, one_ulp
+from tests.referee_py.rounding.logs import log_of
+from tests.referee_py.trial.parties import Liar, one_ulp, outputs_of
 
-from .synthetic import Graph, random_strides
+from .synthetic import Graph, random_rounding, random_strides
 
 SHAPE = (17, 17)
 """Two leaves of data, so that a trial has a tree to walk; and chains of 17 steps where matrices are multiplied."""
+ELEMENTS = SHAPE[0] * SHAPE[1]
 BY_INPUTS = {1: ("neg", "sqrt"), 2: ("add", "mul", "mm", "mm")}
 
 
 @dataclass(frozen=True)
 class RealGraph(Graph):
-    """Every tensor that anybody has computed is in the pool, by its hash."""
+    """Every tensor that anybody has computed is in the pool, by its hash. In rounded-f64 most nodes have logs."""
 
     pool: dict[bytes, Array] = field(default_factory=dict, compare=False, repr=False)
-    _computed: dict[tuple[int, tuple[bytes, ...]], bytes] = field(
+    _computed: dict[tuple[int, tuple[bytes, ...], bytes], bytes] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     @property
     def lies(self) -> Sequence[int]:
-        return (20, 2, 1, 0, 1, 1, 1, 1, 1)
+        return (20, 2, 1, 2, 1, 1, 1, 1, 1) if is_rounded(self.mode) else (20, 2, 1, 0, 1, 1, 1, 1, 1)
+
+    @cached_property
+    def log_trees(self) -> list[Tree]:
+        """NOTE: of trees that a trainer has committed to nobody checks whether the nodes have logs at all."""
+        nodes = range(len(self.structures))
+        steps = range(1, self.steps + 1)
+        return [Tree(Tag.LOG_TREE, [self._node_log(s, n)[0] for n in nodes]) for s in steps]
+
+    @cached_property
+    def _logs(self) -> dict[bytes, Log | None]:
+        places = [(s, n) for s in range(1, self.steps + 1) for n in range(len(self.structures))]
+        return {NO_LOG: None, **dict(self._node_log(*place) for place in places)}
+
+    def _node_log(self, step: int, node: int) -> tuple[bytes, Log | None]:
+        """Digest and log; some directions and values anywhere, most of which are not admissible."""
+        rng = Random(repr((self.seed, step, node)))
+        if rng.random() < 0.3:
+            return NO_LOG, None
+        chosen = rng.sample(range(ELEMENTS), 40)
+        narrow = {k: rng.random() < 0.5 for k in chosen[:30]}
+        log = log_of(ELEMENTS, narrow, {k: float(np.float32(rng.random())) for k in chosen[30:]})
+        return log_digest(log), log
 
     def outputs(self, node: int, inputs: Sequence[bytes], log: bytes) -> tuple[bytes, ...]:
-        """What the operator gives; of inputs that nobody has computed, nothing that anybody has."""
-        key = node, tuple(inputs)
+        """What the operator gives; of inputs or a log that nobody has, nothing that anybody has."""
+        key = node, tuple(inputs), log
         if key not in self._computed:
             arrays = [self.pool[given] for given in inputs if given in self.pool]
-            if len(arrays) != len(self.operands[node]):
+            if len(arrays) != len(self.operands[node]) or log not in self._logs:
                 return super().outputs(node, inputs, log)
+            name = Structure.decode(self.structures[node]).name
             with np.errstate(all="ignore"):
-                (result,) = reference.execute(Structure.decode(self.structures[node]).name, arrays, {})
+                (result,) = outputs_of(name, arrays, {}, self.mode, self._logs[log])
             self._computed[key] = self.keep(result)
         return (self._computed[key],)
 
@@ -63,20 +91,24 @@ class RealGraph(Graph):
         return found
 
     def operator(self, record: Record, *, turn: int | None = None) -> Operator | None:
-        """The operator as whoever claims that record has it; None if its tensors have not been computed.
+        """The operator as whoever claims that record has it; None if nobody has computed its tensors or made its log.
 
         With ``turn`` its states are false from that step on.
         """
         hashes = (*record.inputs, *record.outputs)
-        if len(record.outputs) != 1 or any(h not in self.pool for h in hashes):
+        if (
+            len(record.outputs) != 1
+            or record.log not in self._logs
+            or any(h not in self.pool for h in hashes)
+        ):
             return None
-        arrays = [self.pool[h] for h in hashes]
-        return (
-            Operator(arrays[:-1], arrays[-1:]) if turn is None else Liar(arrays[:-1], arrays[-1:], turn=turn)
-        )
+        arrays, log = [self.pool[h] for h in hashes], self._logs[record.log]
+        if turn is None:
+            return Operator(arrays[:-1], arrays[-1:], log)
+        return Liar(arrays[:-1], arrays[-1:], log, turn=turn)
 
 
-def random_real_graph(rng: Random) -> RealGraph:
+def random_real_graph(rng: Random, *, rounded: bool = False) -> RealGraph:
     nodes, slots, constants = rng.randint(1, 5), rng.randint(1, 2), rng.randint(0, 2)
     steps = rng.randint(1, 4)
     seed = rng.randrange(1 << 30)
@@ -98,5 +130,6 @@ def random_real_graph(rng: Random) -> RealGraph:
         initial=tuple(hashes[:slots]),
         steps=steps,
         strides=random_strides(rng, steps),
+        mode=random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
         pool=dict(zip(hashes, tensors, strict=True)),
     )

@@ -183,11 +183,11 @@ def random_graph(
         initial=tuple(rng.randbytes(32) for _ in range(slots)),
         steps=steps,
         strides=tuple(strides or random_strides(rng, steps)),
-        mode=_random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
+        mode=random_rounding(rng).mode if rounded else MODE_REPOPS_F32,
     )
 
 
-def _random_rounding(rng: Random) -> Rounding:
+def random_rounding(rng: Random) -> Rounding:
     return Rounding(rng.randint(26, 32), rng.choice(list(Bounds)), rng.choice(list(Form)))
 
 
