@@ -7,6 +7,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {LogBlock} from "contracts/commit/Logs.sol";
 import {Dispute, Opening, Stage as TrialStage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
 import {HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
@@ -172,7 +173,8 @@ abstract contract Stage is Tiny {
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
             court.showOutput(trialId, side, d, dataRoot(side == 0 ? value0 : value1));
         } else if (t.stage == TrialStage.Leaf) {
-            court.compare(trialId, d, leafOf(value0), leafOf(value1), none);
+            LogBlock memory log;
+            court.compare(trialId, d, leafOf(value0), leafOf(value1), none, log);
         } else if (t.stage == TrialStage.Step) {
             court.judge(trialId, d, none, new bytes(8), new Opening[](0));
         }

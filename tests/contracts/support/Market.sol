@@ -9,6 +9,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {LogBlock} from "contracts/commit/Logs.sol";
 import {Dispute, Opening, Tensor} from "contracts/interfaces/ICourt.sol";
 import {
     Adjudication,
@@ -355,7 +356,8 @@ abstract contract Market is Base {
         Tensor[] memory none = new Tensor[](0);
         court.showOutput(trialId, 0, d, dataRoot(output0));
         court.showOutput(trialId, 1, d, dataRoot(output1));
-        court.compare(trialId, d, leaf(output0), leaf(output1), none);
+        LogBlock memory log;
+        court.compare(trialId, d, leaf(output0), leaf(output1), none, log);
         court.judge(trialId, d, none, new bytes(8), new Opening[](0));
     }
 
