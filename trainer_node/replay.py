@@ -25,6 +25,7 @@ from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.tensor import canonical
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
+from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
 from .faults import HONEST, Lie, Target, executor_of, values_of
@@ -174,8 +175,12 @@ class Replay:
 
     def operator(self, step: int, node: int) -> Operator:
         """What that node has taken and given in that step, as this run says."""
-        found = values_of(self._lie.fault, self._target, self._state(step - 1), node)
-        return Operator([*map(canonical, found.inputs)], [*map(canonical, found.outputs)])
+        found, log = (
+            values_of(self._lie.fault, self._target, self._state(step - 1), node),
+            self._log(step, node),
+        )
+        tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
+        return Operator(*tensors, log.read() if log else None)
 
     def right(self, step: int, node: int) -> Record:
         """The right record of that node: the operator is executed once more, on the processor, from the own inputs.
@@ -185,11 +190,14 @@ class Replay:
         own = self.record(step, node)
         if self._lie.appeals:
             return own
-        structure, log = self.program.nodes[node], self._book.get(step) if self._book else None
-        inputs, mode = self.operator(step, node).inputs, self.terms.mode
-        return adjudicate(
-            structure, own, inputs, repops.backend("cpu"), mode, log.nodes.get(node) if log else None
-        )
+        structure, inputs = self.program.nodes[node], self.operator(step, node).inputs
+        backend = repops.backend("cpu")
+        return adjudicate(structure, own, inputs, backend, self.terms.mode, self._log(step, node))
+
+    def _log(self, step: int, node: int) -> NodeLog | None:
+        """The rounding log of a node in a step that the run goes by; None if it has none."""
+        log = self._book.get(step) if self._book else None
+        return log.nodes.get(node) if log else None
 
     def structure(self, node: int) -> bytes:
         return self.program.nodes[node].encode()

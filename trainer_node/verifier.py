@@ -178,13 +178,13 @@ class Verifier:
         outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+        entries = log.read() if log else None
         if not self._lies:
-            return Judgement(right, Operator(inputs, [*map(canonical, outputs)]))
+            return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries))
         most = max(kind.nbytes for kind in structure.outputs) + MAX_HEADER_BYTES
         wrong = next(record for record in hearing.terms.dispute.records if record != right)
-        return Judgement(
-            wrong, Operator(inputs, [fetcher.tensor(o, uris, max_bytes=most) for o in wrong.outputs])
-        )
+        false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
+        return Judgement(wrong, Operator(inputs, false, entries))
 
     def _log(self, job: Job, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
         """What the job's rounding logs commit to for the disputed node; None if that is nothing.

@@ -114,13 +114,16 @@ def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
     """The time to stand by a verdict is longer than the job, and the accuser starts again in it."""
-    settings = {"false_verdicts": True, "threshold": 2, "appeal_period": 5 * PERIOD_S}
+    settings = {"false_verdicts": True, "threshold": 2, "appeal_period": 3 * PERIOD_S}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
         silence(arena, "verifier-0", "verifier-1")
+        play_until(arena, lambda job: any(claim.lost for claim in job.claims))
+        arena.skip(PERIOD_S)
         play_until(arena, lambda job: job.phase.ended)
         ((hearing, _),) = hearings(arena)
         assert hearing.phase is HearingPhase.DEFENCE
         arena.restart("trainer-0")
+        arena.skip(2 * PERIOD_S)
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + 2 * (ETHER // 2)

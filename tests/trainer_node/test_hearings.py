@@ -133,6 +133,8 @@ class Play:
             **{name: getattr(s, name) for name in ("height", "index", "nodes", "element", "values")},
             **{name: getattr(s, name) for name in ("lo", "hi", "steps", "losers")},
             stateBytes=s.state_bytes,
+            kind=s.entry.kind,
+            written=s.entry.written,
             file=dispute_hash(SETTING.dispute),
             agreed=posted["agreed"],
             states=(posted["state0"], posted["state1"]),

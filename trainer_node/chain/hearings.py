@@ -11,7 +11,7 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from referee_py.element import rule_of
+from referee_py.element import NO_ENTRY, Entry, rule_of
 from referee_py.panel.state import (
     HearingPhase,
     HearingState,
@@ -158,6 +158,7 @@ def trial_view(number: int, raw: Any, events: Sequence[Event]) -> TrialInfo:
         nodes=(raw.nodes[0], raw.nodes[1]),
         element=raw.element,
         values=(raw.values[0], raw.values[1]),
+        entry=Entry(raw.kind, raw.written) if raw.steps else NO_ENTRY,
         lo=raw.lo,
         hi=raw.hi,
         steps=raw.steps,

@@ -13,6 +13,7 @@ from hexbytes import HexBytes
 from web3.contract import Contract
 
 from referee_py import trial as court
+from referee_py.element import NO_ENTRY
 from referee_py.game import rules as game
 from referee_py.game.state import (
     Descend,
@@ -125,7 +126,7 @@ def _lasting(trial: TrialState) -> TrialState:
     if trial.stage is not Stage.DONE:
         return trial
     trial = replace(trial, posted=0, height=0, index=0, nodes=(b"", b""), tick=0)
-    return trial if trial.steps else replace(trial, element=0, values=(0, 0), state_bytes=0)
+    return trial if trial.steps else replace(trial, element=0, values=(0, 0), entry=NO_ENTRY, state_bytes=0)
 
 
 class _Again:

@@ -18,6 +18,7 @@ from referee_py.trial import (
     Compare,
     Dispute,
     JudgeStep,
+    LogBlock,
     Move,
     NodesDescend,
     NodesReveal,
@@ -46,7 +47,8 @@ def trial_call(move: Move, dispute: Dispute) -> tuple[str, list[object]]:
         case ShowLeaf():
             return "showLeaf", [move.side, move.leaf]
         case Compare():
-            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs)]
+            log = move.log.elements, move.log.entries, list(move.log.path)
+            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs), log]
         case Post():
             return "post", [move.states]
         case Answer():
@@ -77,8 +79,10 @@ def trial_move(function: str, words: list[Any]) -> Move | None:
             return NodesDescend(child, bytes(node0), hashes(path0), bytes(node1), hashes(path1))
         case "showLeaf", [side, leaf]:
             return ShowLeaf(side, bytes(leaf))
-        case "compare", [_, leaf0, leaf1, inputs]:
-            return Compare(bytes(leaf0), bytes(leaf1), tuple(map(_tensor, inputs)))
+        case "compare", [_, leaf0, leaf1, inputs, log]:
+            elements, entries, path = values(log)
+            block = LogBlock(elements, bytes(entries), hashes(path))
+            return Compare(bytes(leaf0), bytes(leaf1), tuple(map(_tensor, inputs)), block)
         case "post", [states]:
             return Post(bytes(states))
         case "answer", [states, place, own]:
