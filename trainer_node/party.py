@@ -16,6 +16,7 @@ import structlog
 from referee_py.commit import Record
 from referee_py.execute import Claim
 from referee_py.game.jobs import commitment
+from referee_py.game.state import Phase
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
@@ -100,12 +101,12 @@ class Party:
         ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
-        self._reserved[job.id] = appeal_bond(job) if at_stake else 0
+        self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
-            if job.id not in self._over:
-                _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
             if not hearings:
+                if job.id not in self._over:
+                    _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
                 self._over.add(job.id)
                 self._workshop.forget(job.id)
                 return False
@@ -120,6 +121,13 @@ class Party:
                 self._act(job, act, own)
         return ours or (own is not None and job.open_matches > 0)
 
+    def _reserve(self, job: Job, bond: int) -> None:
+        """What an appeal in a job may need is not staked on another."""
+        if bond:
+            self._reserved[job.id] = bond
+        else:
+            self._reserved.pop(job.id, None)
+
     def _hearings(self, snapshot: Snapshot, job: Job) -> list[HearingInfo]:
         """The job's hearings that are not over: those that the job waits for, and those that we are a spokesman in."""
         if self._counsel is None or len(job.groups) < 2 or job.id in self._over:
@@ -133,28 +141,26 @@ class Party:
             return
         player, counsel, replay = self._player, self._counsel, self._workshop.replay(job.id)
         matches = [snapshot.match(job, match_id) for match_id in job.match_ids()] if job.open_matches else []
-        turns: list[tuple[str, int, Callable[[], object]]] = [
-            ("match", seat.match.id, partial(player.play, snapshot, seat, replay, job.uris(seat.opponent)))
-            for seat in seats(job, matches, self._me, own)
-        ]
-        turns += [
-            (
-                "hearing",
-                hearing.id,
-                partial(counsel.attend, snapshot, hearing, _Brief(hearing, job, replay, self._me)),
-            )
-            for hearing in hearings
-        ]
+        turns: list[tuple[str, int, Callable[[], object]]] = []
+        for seat in seats(job, matches, self._me, own):
+            turn = partial(player.play, snapshot, seat, replay, job.uris(seat.opponent))
+            turns.append(("match", seat.match.id, turn))
+            if seat.match.state.phase is Phase.HEARING and seat.match.id not in {
+                h.match_id for h in hearings
+            }:
+                hearing = snapshot.hearing(job, seat.match.id)  # one that we have no claim in, but a result
+                hearings = [*hearings, hearing] if hearing is not None else hearings
+        for hearing in hearings:
+            brief = _Brief(hearing, job, replay, self._me)
+            turns.append(("hearing", hearing.match_id, partial(counsel.attend, snapshot, hearing, brief)))
         failed: Exception | None = None
         for what, number, turn in turns:
             try:
                 turn()
             except Reverted as error:
-                _log.info(f"{what}.refused", reason=str(error), **{what: number})
+                _log.info(f"{what}.refused", match=number, reason=str(error))
             except Exception as error:
-                _log.warning(
-                    f"{what}.failed", error=type(error).__name__, reason=str(error), **{what: number}
-                )
+                _log.warning(f"{what}.failed", match=number, error=type(error).__name__, reason=str(error))
                 failed = error
         if failed is not None:
             raise failed

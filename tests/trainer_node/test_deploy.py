@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from eth_account import Account
+from repops.opset import OPS
 
+from referee_py.program import MODE_REPOPS_F32
+from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
-from trainer_node.chain.contracts import error_decoder, load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, error_decoder, load_artifact
 from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
 from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
@@ -46,6 +49,29 @@ def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
     assert client.snapshot().job_count() == 0
     assert client.snapshot().verifiers() == []
     assert client.contracts.jobs.functions.MIN_STAKE().call() == PARAMETERS.min_stake
+    at, contracts = deployment.addresses, client.contracts
+    assert contracts.referee.functions.PANEL().call() == at["Panel"]
+    assert contracts.panel.functions.COURT().call() == at["Court"]
+    assert contracts.panel.functions.REGISTRY().call() == at["VerifierRegistry"]
+    assert contracts.jobs.functions.REGISTRY().call() == at["VerifierRegistry"]
+
+
+FAMILY_OF = {"add": "Elementwise", "exp": "Exponentials", "log": "Logarithms", "sin": "Trigonometry"}
+FAMILY_OF |= {"sum": "Reductions", "mm": "Contractions", "max_pool2d": "Pooling", "take": "Rows"}
+FAMILY_OF |= {"reshape": "Layout", "philox": "Sources"}
+
+
+def test_every_operator_has_the_rule_of_its_family(anvil, tmp_path: Path) -> None:
+    web3 = connect(anvil.url, 31337)
+    deployment = deploy(
+        web3, manager(anvil.url, anvil.keys[0]), tmp_path / "31337.json", PARAMETERS, chain_id=31337
+    )
+    at = deployment.addresses
+    opset = web3.eth.contract(at["Opset1"], abi=load_artifact("Opset1").abi)  # type: ignore[call-overload]
+    for mode, rules in ((MODE_REPOPS_F32, EXACT_RULES), (Rounding(26).mode, ROUNDED_RULES)):
+        families = {at[name]: family for name, family in zip(rules, EXACT_RULES, strict=True)}
+        found = {op.name: families[opset.functions.rule(op.id, mode).call()] for op in OPS}
+        assert {name: found[name] for name in FAMILY_OF} == FAMILY_OF
 
 
 def test_a_live_deployment_is_not_overwritten(anvil, start_anvil, tmp_path: Path) -> None:
