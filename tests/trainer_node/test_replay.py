@@ -8,10 +8,18 @@ import pytest
 import repops
 
 from referee_py.commit import tensor_hash
+from referee_py.rounding import Rounding
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.blocks import log_digest
 from trainer_node.artifacts import Kind, Name
+from trainer_node.db import Database
+from trainer_node.faults import Fault, Lie
+from trainer_node.logbook import WrittenBook
 from trainer_node.replay import Interrupted, Replay
+from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.store import Store
 
+from . import near
 from .desk import STRIDES, TERMS, Remembered, honest_run, tiny_package
 
 N = TERMS.steps
@@ -82,3 +90,34 @@ def test_what_a_verifier_needs_is_published(store: Store) -> None:
     store.forget(Name(Kind.TENSOR, record.inputs[0]))
     mine.publish(step, node)
     assert not store.has(Name(Kind.TENSOR, record.inputs[0])), "a round costs nothing after the first"
+
+
+STEP, NODE = 7, 8
+
+
+@pytest.mark.parametrize("appeals", [False, True])
+def test_a_liar_has_the_tensors_of_its_record_and_knows_what_is_right(store: Store, appeals: bool) -> None:
+    lie = Lie(Fault.WRONG_OP_OUTPUT, STEP, NODE, appeals)
+    honest = replay(store, Remembered())
+    liar = Replay(tiny_package(), repops.backend("cpu"), store, Remembered(), lie=lie)
+    record, truth = liar.record(STEP, NODE), honest.record(STEP, NODE)
+    assert record.inputs == truth.inputs
+    assert record.outputs != truth.outputs
+    operator = liar.operator(STEP, NODE)
+    assert tuple(map(tensor_hash, operator.inputs)) == record.inputs
+    assert tuple(map(tensor_hash, operator.outputs)) == record.outputs
+    assert liar.right(STEP, NODE) == (record if appeals else truth)
+    assert honest.right(STEP, NODE) == truth
+
+
+def test_an_operator_has_the_log_that_the_run_goes_by(store: Store) -> None:
+    package, mode = near.package(), Rounding.of(near.package().terms.mode)
+    book = WrittenBook(Database(None), 1, store, package.terms.node_count, package.terms.steps)
+    backend = Rounded(mode, book, NumpyEvaluator())
+    run = Replay(package, backend, store, Remembered(), book=book)
+    run.train()
+    record, operator = run.record(STEP, near.TIES), run.operator(STEP, near.TIES)
+    assert operator.log is not None
+    assert log_digest(operator.log) == record.log
+    assert run.right(STEP, near.TIES) == record
+    assert run.operator(STEP, 0).log is None
