@@ -9,7 +9,7 @@ Every hearing is read from the chain anew, so it does not matter what this proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,6 +56,7 @@ class Brief(Protocol):
 
 @dataclass
 class _Kept:
+    job_id: int
     right: Record | None = None
     operator: Operator | None = None
 
@@ -72,21 +73,25 @@ class Counsel:
     def attend(self, snapshot: Snapshot, hearing: HearingInfo, brief: Brief) -> None:
         """Make the move that is due, if one is. Raises the errors of TransactionManager, and what ``brief`` raises."""
         me, state = self._transactions.address, hearing.state
-        if hearing.over:
-            self._kept.pop(hearing.id, None)
-            return
         if state.in_trial:
             self._try(snapshot, hearing, seat(state, hearing.terms, me), brief)
             return
-        right = self._right(hearing, brief) if self._matters(hearing) else None
+        right = self._right(hearing, brief) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)
         if move is not None:
             _log.info("hearing.move", match=hearing.match_id, move=move.function)
             self._send(self._contracts.hearing_move(hearing.id, move, _bond(hearing, move)))
 
-    def _matters(self, hearing: HearingInfo) -> bool:
+    def forget(self, job_id: int, but: Collection[int] = ()) -> None:
+        """Let go of what is known about a job's hearings, but for those."""
+        for number in [n for n, kept in self._kept.items() if kept.job_id == job_id and n not in but]:
+            del self._kept[number]
+
+    def _matters(self, hearing: HearingInfo, now: int) -> bool:
         """Whether it depends on what is right, what is due from us."""
         me, state, submission = self._transactions.address, hearing.state, hearing.terms.submission
+        if now >= state.until:
+            return False
         if state.phase is HearingPhase.RULED:
             wrong = submission.unlike(state.verdict)
             return any(player == me and wrong >> side & 1 for side, player in enumerate(submission.players))
@@ -102,8 +107,9 @@ class Counsel:
         trial, now = snapshot.trial(hearing), snapshot.now
         operator = None if side is None else self._operator(hearing, brief)
         if side is None or operator is None:
-            lost = late(trial.state, now) & ~(0 if side is None else 1 << side)
-            moves: list[TrialMove] = [Timeout()] if lost else []
+            lost = late(trial.state, now)
+            claims = lost if side is None else lost == 1 << (1 - side)
+            moves: list[TrialMove] = [Timeout()] if claims else []
         else:
             rival = Rival(trial, 1 - side, self._opponents.ask(brief.servers()).tensor)
             state = self._begun(trial, operator)
@@ -137,7 +143,7 @@ class Counsel:
     def _keep(self, hearing: HearingInfo) -> _Kept:
         while hearing.id not in self._kept and len(self._kept) >= MAX_KEPT:
             del self._kept[next(iter(self._kept))]
-        return self._kept.setdefault(hearing.id, _Kept())
+        return self._kept.setdefault(hearing.id, _Kept(hearing.terms.submission.job_id))
 
     def _send(self, call: Call) -> None:
         self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)

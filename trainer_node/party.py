@@ -133,6 +133,7 @@ class Party:
         if self._counsel is None or len(job.groups) < 2 or job.id in self._over:
             return []
         found, waited = snapshot.hearings(job), job.match_ids()
+        self._counsel.forget(job.id, but=[hearing.id for hearing in found])
         return [h for h in found if h.player(self._me) or h.match_id in waited]
 
     def _dispute(self, snapshot: Snapshot, job: Job, own: Claim, hearings: list[HearingInfo]) -> None:

@@ -105,6 +105,7 @@ class Verifier:
                 )
                 failed = error
         needed = {hearing.id for hearing in hearings}
+        self._counsel.forget(job.id, but=needed)
         for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
             del self._judging[number]
         if failed is not None:

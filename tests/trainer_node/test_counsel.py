@@ -186,6 +186,19 @@ def test_a_hearing_that_is_over_expect_nothing(room: Room) -> None:
     assert room.attend(room.brief(), now=BEGAN + 5000) is None
 
 
+def test_what_is_known_is_let_go_of_when_a_hearing_is_over(room: Room) -> None:
+    room.has_come_to(HearingPhase.RULED, verdict=room.dispute.records[1].hash())
+    brief = room.brief()
+    room.attend(brief)
+    room.counsel.forget(1, but=[room.hearing.id])
+    room.counsel.forget(2)
+    room.attend(brief)
+    assert brief.asked == 1
+    room.counsel.forget(1)
+    room.attend(brief)
+    assert brief.asked == 2
+
+
 # ---------------------------------------------------------------------- trials
 
 
