@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from referee_py.game.state import Reason
 from referee_py.panel.state import Adjudication, HearingPhase, HearingState
@@ -12,6 +13,8 @@ from referee_py.trial import TrialState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, recorded
+from trainer_node.cli.dispute import render
+from trainer_node.demo.story import Story
 from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
 from trainer_node.replay import Replay
@@ -29,6 +32,27 @@ def hearings(arena: Arena) -> list[tuple[HearingState, tuple[TrialState, ...]]]:
     job = snapshot.job(arena.job_id)
     found = [recorded(snapshot, job, match_id) for match_id in snapshot.matches_of(job.id)]
     return [(course.hearing, course.trials) for course in found if course.hearing is not None]
+
+
+def shown(arena: Arena) -> str:
+    """What `assay dispute show` prints."""
+    snapshot, console = arena.client.snapshot(), Console(width=200)
+    job = snapshot.job(arena.job_id)
+    with console.capture() as capture:
+        for match_id in snapshot.matches_of(job.id):
+            console.print(render(snapshot, job, snapshot.match(job, match_id)))
+    return capture.get()
+
+
+def story(arena: Arena) -> str:
+    """What a demonstration tells."""
+    lines = list[str]()
+    story = Story(arena.client, arena.job_id, {}, lines.append, lambda *_: "", (20, 5, 1))
+    story.tell()
+    told = len(lines)
+    story.tell()
+    assert len(lines) == told, "nothing is told twice"
+    return "\n".join(lines)
 
 
 def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
@@ -59,6 +83,9 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
         assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER
         ((hearing, _),) = hearings(arena)
         assert (hearing.trials, hearing.votes, len(hearing.voters)) == (3, (), 2)
+        for told in (shown(arena), story(arena)):
+            for words in ("appeals", "overruled", "element", "loses its bond"):
+                assert words in told, words
 
 
 def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
