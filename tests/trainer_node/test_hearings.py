@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from eth_utils.crypto import keccak
 
-from referee_py.panel.state import HearingPhase, Submission, dispute_hash, dispute_wire
+from referee_py.panel.state import Adjudication, HearingPhase, Submission, dispute_hash, dispute_wire
 from referee_py.trial import (
     Answer,
     NodesDescend,
@@ -66,6 +66,7 @@ def hearing(*events: Event, **changes: Any) -> HearingInfo:
         "file": SUBMISSION.hash(),
         "until": 7,
         "phase": HearingPhase.RULED,
+        "adjudication": Adjudication.APPEALABLE,
         "trials": 0,
         "side": 0,
         "losers": 0,
@@ -107,7 +108,7 @@ def test_a_hearing_without_its_submission_is_refused(events: Sequence[Event]) ->
         hearing(*events)
 
 
-@pytest.mark.parametrize("changes", [{"side": 2}, {"losers": 4}, {"phase": 9}])
+@pytest.mark.parametrize("changes", [{"side": 2}, {"losers": 4}, {"phase": 9}, {"adjudication": 2}])
 def test_a_hearing_that_cannot_be_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises((RpcCorrupt, ValueError)):
         hearing(submitted(), **changes)
