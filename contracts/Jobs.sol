@@ -11,8 +11,8 @@ import {Board} from "./jobs/Board.sol";
 import {Pairing} from "./jobs/Pairing.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, payments in
-/// `jobs/Escrow`; here is what trainers and challengers do, and the end.
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, payments in `Escrow`;
+/// here is what trainers and challengers do, and the end.
 contract Jobs is Pairing {
     // ------------------------------------------------------------------ storage
 

@@ -32,9 +32,11 @@ contract Panel is Appeals {
         h.referee = msg.sender;
         h.matchId = submission.matchId;
         h.file = keccak256(abi.encode(submission));
+        // SAFETY: kept, because what follows from it must agree: a Jobs contract may say something else the next time.
+        h.adjudication = rules.adjudication;
         bool court = rules.adjudication == Adjudication.OnChain;
         h.phase = court ? HearingPhase.Trial : HearingPhase.Voting;
-        if (!court) h.until = uint64(block.timestamp) + rules.verdictPeriod;
+        if (!court) h.until = uint56(block.timestamp) + rules.verdictPeriod;
         emit Submitted(hearingId, msg.sender, submission.matchId, h.until, submission, dispute);
         if (court) _try(h, hearingId, submission, submission.players, dispute);
     }

@@ -63,24 +63,38 @@ library Merkle {
         view
         returns (bytes32 node)
     {
-        node = leaf;
         assembly ("memory-safe") {
-            // One 65-byte preimage, tag ‖ left ‖ right, reused at the free memory pointer.
-            let preimage := mload(0x40)
-            let left := add(preimage, 1)
-            mstore8(preimage, tag)
-            let end := add(path.offset, shl(5, path.length))
-            for { let item := path.offset } lt(item, end) { item := add(item, 0x20) } {
-                let right := shl(5, and(index, 1))
-                mstore(add(left, right), node)
-                mstore(add(left, xor(right, 0x20)), calldataload(item))
-                // SAFETY: see Hash.sha.
-                if iszero(and(eq(returndatasize(), 0x20), staticcall(gas(), 2, preimage, 65, 0x00, 0x20))) {
-                    mstore(0x00, 0x84e81692) // PrecompileFailed()
-                    revert(0x1c, 0x04)
-                }
-                node := mload(0x00)
-                index := shr(1, index)
+            // One 65-byte preimage, tag ‖ left ‖ right, at 0x1f. The node goes to 0x20 or 0x40, as bit 5 of `turns` says, and
+            // each hash is written where the next one reads it. Two levels a turn, because the loop itself costs gas.
+            let free := mload(0x40)
+            mstore8(0x1f, tag)
+            let turns := shl(5, index)
+            let item := path.offset
+            let end := add(item, shl(5, path.length))
+            let at := add(0x20, and(turns, 0x20))
+            mstore(at, leaf)
+            if and(path.length, 1) {
+                mstore(xor(at, 0x60), calldataload(item))
+                turns := shr(1, turns)
+                at := add(0x20, and(turns, 0x20))
+                item := add(item, shl(5, staticcall(gas(), 2, 0x1f, 65, at, 0x20)))
+            }
+            // SAFETY: see Hash.sha. A call fails for want of gas alone; then `item` stands still, and the loop or what is
+            // behind it is out of gas as well.
+            for {} xor(item, end) {} {
+                mstore(xor(at, 0x60), calldataload(item))
+                at := add(0x20, and(shr(1, turns), 0x20))
+                item := add(item, shl(5, staticcall(gas(), 2, 0x1f, 65, at, 0x20)))
+                mstore(xor(at, 0x60), calldataload(item))
+                turns := shr(2, turns)
+                at := add(0x20, and(turns, 0x20))
+                item := add(item, shl(5, staticcall(gas(), 2, 0x1f, 65, at, 0x20)))
+            }
+            node := mload(at)
+            mstore(0x40, free)
+            if iszero(or(iszero(path.length), eq(returndatasize(), 0x20))) {
+                mstore(0x00, 0x84e81692) // PrecompileFailed()
+                revert(0x1c, 0x04)
             }
         }
     }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Dispute} from "./ICourt.sol";
+import {Adjudication} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";
 
 /// @notice Where a hearing stands. The zero state is no hearing.
@@ -42,8 +43,10 @@ struct Hearing {
     /// @dev Who is told the result.
     address referee;
     /// @dev Voting, Ruled, Defence: the first instant at which it is over.
-    uint64 until;
+    uint56 until;
     HearingPhase phase;
+    /// @dev What the job said when the hearing began.
+    Adjudication adjudication;
     /// @dev How many trials there have been.
     uint8 trials;
     /// @dev Trial: the side that has appealed. Defence, Stand: the side that the verdict called wrong and the court did not.

@@ -52,8 +52,7 @@ abstract contract Appeals is Votes, IBench {
         Hearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
         _after(h.until);
         _checkDispute(submission, dispute);
-        (Rules memory rules,) = _rules(submission);
-        if (rules.adjudication != Adjudication.Appealable) revert NoAppeal(hearingId);
+        if (h.adjudication != Adjudication.Appealable) revert NoAppeal(hearingId);
 
         h.phase = HearingPhase.Trial;
         _try(h, hearingId, submission, submission.players, dispute);
@@ -90,14 +89,13 @@ abstract contract Appeals is Votes, IBench {
         // INVARIANT: the Court tells the result of each trial once, so the phase is Trial.
         Reason reason = late ? Reason.Timeout : Reason.Operator;
         if (h.losers == NOBODY) {
-            // NOTE: without an appeal; there were votes only if there was a time for them.
-            _close(h, hearingId, h.until != 0);
+            _close(h, hearingId);
             return _settle(h, hearingId, losers, reason, new address[](0));
         }
         _refund(h, losers);
         uint8 cleared = h.losers & ~losers;
         if (cleared == NOBODY) {
-            _close(h, hearingId, true);
+            _close(h, hearingId);
             return _settle(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
         }
         _accuse(h, hearingId, cleared & 1 != 0 ? 0 : 1);
@@ -110,19 +108,18 @@ abstract contract Appeals is Votes, IBench {
         Hearing storage h = _begin(hearingId, submission, phase);
         _after(h.until);
         if (phase == HearingPhase.Voting) {
-            (Rules memory rules,) = _rules(submission);
-            if (rules.adjudication != Adjudication.Attested) revert NoVerdict(hearingId);
-            _close(h, hearingId, false);
+            if (h.adjudication != Adjudication.Attested) revert NoVerdict(hearingId);
+            _close(h, hearingId);
             _settle(h, hearingId, NOBODY, Reason.Unresolved, new address[](0));
         } else if (phase == HearingPhase.Ruled) {
-            _close(h, hearingId, true);
+            _close(h, hearingId);
             _settle(
                 h, hearingId, _others(submission, h.verdict), Reason.Operator, _votes[hearingId][h.verdict]
             );
         } else {
             address[] storage signers = _votes[hearingId][h.verdict];
             while (signers.length > 0) _slash(h, hearingId, signers, signers.length - 1);
-            _close(h, hearingId, true);
+            _close(h, hearingId);
         }
     }
 
@@ -133,7 +130,7 @@ abstract contract Appeals is Votes, IBench {
     function _accuse(Hearing storage h, uint256 hearingId, uint8 side) private {
         h.phase = HearingPhase.Defence;
         h.side = side;
-        h.until = uint64(block.timestamp) + h.appealPeriod;
+        h.until = uint56(block.timestamp) + h.appealPeriod;
         emit Overruled(hearingId, h.players[side], h.until);
     }
 
@@ -141,12 +138,12 @@ abstract contract Appeals is Votes, IBench {
         address[] storage signers = _votes[hearingId][h.verdict];
         if (losers & (1 << (1 - h.side)) == 0) {
             emit Cleared(hearingId, h.defendant);
-            return _close(h, hearingId, true);
+            return _close(h, hearingId);
         }
         uint256 i = 0;
         while (signers[i] != h.defendant) ++i;
         _slash(h, hearingId, signers, i);
-        if (signers.length == 0) return _close(h, hearingId, true);
+        if (signers.length == 0) return _close(h, hearingId);
         _accuse(h, hearingId, h.side);
     }
 

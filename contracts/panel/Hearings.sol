@@ -30,7 +30,7 @@ abstract contract Hearings is Escrow, IPanel {
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move but `proceed` begins here: right phase, and the submission that the hearing is about.
+    /// @dev Every move begins here: right phase, and the submission that the hearing is about.
     function _begin(uint256 hearingId, Submission calldata submission, HearingPhase want)
         internal
         view

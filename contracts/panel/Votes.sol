@@ -41,7 +41,7 @@ abstract contract Votes is Hearings, EIP712 {
         if (!IJobs(submission.jobs).isVerifier(submission.jobId, verifier)) revert NotVerifier(verifier);
         (Rules memory rules,) = _rules(submission);
 
-        bool appealable = rules.adjudication == Adjudication.Appealable;
+        bool appealable = h.adjudication == Adjudication.Appealable;
         if (appealable) REGISTRY.hold(verifier);
         _voters[hearingId].push(verifier);
         address[] storage voters = _votes[hearingId][record];
@@ -51,7 +51,7 @@ abstract contract Votes is Hearings, EIP712 {
 
         h.verdict = record;
         uint8 losers = _others(submission, record);
-        uint64 until = uint64(block.timestamp) + (appealable ? rules.appealPeriod : 0);
+        uint56 until = uint56(block.timestamp) + (appealable ? rules.appealPeriod : 0);
         emit VerdictReached(hearingId, record, losers, until);
         if (appealable) {
             h.phase = HearingPhase.Ruled;
@@ -63,9 +63,9 @@ abstract contract Votes is Hearings, EIP712 {
     }
 
     /// @dev The hearing is over, so every bond that it holds is free.
-    function _close(Hearing storage h, uint256 hearingId, bool held) internal {
+    function _close(Hearing storage h, uint256 hearingId) internal {
         h.phase = HearingPhase.Done;
-        if (!held) return;
+        if (h.adjudication != Adjudication.Appealable) return;
         address[] storage voters = _voters[hearingId];
         for (uint256 i = 0; i < voters.length; ++i) {
             REGISTRY.release(voters[i]);

@@ -95,6 +95,8 @@ def hearing_view(
     submission, dispute = submission_of(told["submission"]), dispute_of(told["dispute"])
     if submission.hash() != raw.file or dispute_hash(dispute) != submission.dispute:
         raise RpcCorrupt(f"the event of hearing {hearing_id} is of another submission")
+    if raw.adjudication != job.rules.adjudication:
+        raise RpcCorrupt(f"hearing {hearing_id} is of another adjudication than its job: {raw.adjudication}")
     if raw.side > 1 or raw.losers > 3:
         raise RpcCorrupt(f"hearing {hearing_id}: side {raw.side}, losers {raw.losers} cannot be")
     voters, votes = _votes(events)

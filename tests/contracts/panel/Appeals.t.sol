@@ -3,10 +3,33 @@ pragma solidity ^0.8.34;
 
 import {Market} from "../support/Market.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {Adjudication, Terms} from "contracts/interfaces/IJobs.sol";
+import {Adjudication, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Phase, Reason, Record} from "contracts/interfaces/IReferee.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
+
+/// @notice A Jobs contract and a referee that somebody wrote to free a bond: its rules change while a hearing runs.
+contract Turncoat {
+    Rules private _rules;
+
+    function set(Adjudication adjudication) external {
+        _rules = Rules(adjudication, 2, 1000, 1000, 100);
+    }
+
+    function rulesOf(uint256) external view returns (Rules memory, uint256) {
+        return (_rules, 1 ether);
+    }
+
+    function isVerifier(uint256, address) external pure returns (bool) {
+        return true;
+    }
+
+    function submit(IPanel panel, Submission calldata submission, Dispute calldata dispute) external {
+        panel.hear(submission, dispute);
+    }
+
+    function ruled(uint256, uint8, Reason, address[] calldata) external {}
+}
 
 /// @notice Appeals from verdicts, and what becomes of those who signed them. 7 is right.
 contract AppealsTest is Market {
@@ -299,6 +322,29 @@ contract AppealsTest is Market {
         panel.proceed(hearingId, s);
         eq(_bond(2), BOND, "who voted otherwise keeps his bond");
         _free(2);
+    }
+
+    function test_aJobThatChangesItsMindFreesNoBond() public {
+        _ruled(7, 8, 8); // both signers' bonds are held
+        Turncoat crook = new Turncoat();
+        crook.set(Adjudication.Attested);
+        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
+        s.jobs = address(crook);
+        crook.submit(panel, s, d);
+        uint256 hearingId = panel.hearingOf(address(crook), id);
+        (uint8 v, bytes32 r, bytes32 z) = vm.sign(keys[0], panel.verdictDigest(hearingId, 1, 0, root(8)));
+        bytes32 lie = root(8);
+        panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
+        crook.set(Adjudication.Appealable);
+        vm.prank(verifier(0));
+        registry.unregister();
+        pass(7 days);
+        refuses(IPanel.NoAppeal.selector);
+        panel.escalate(hearingId, s, d);
+        panel.proceed(hearingId, s);
+        vm.prank(verifier(0));
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.StillHeld.selector, verifier(0), 1));
+        registry.withdrawBond();
     }
 
     function test_aBondIsTakenOnce() public {

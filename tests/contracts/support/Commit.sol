@@ -41,6 +41,20 @@ contract Commit {
         return Merkle.depth(count);
     }
 
+    /// @notice What `check` costs by itself, without the call and its calldata.
+    function gasOfCheck(
+        uint8 tag,
+        bytes32 root,
+        bytes32 leaf,
+        uint256 index,
+        uint256 levels,
+        bytes32[] calldata path
+    ) external view returns (uint256 used) {
+        used = gasleft();
+        Merkle.check(tag, root, leaf, index, levels, path);
+        used -= gasleft();
+    }
+
     function check(
         uint8 tag,
         bytes32 root,

@@ -213,7 +213,8 @@ class Cohort:
         """`Hearing` of the contract, word for word."""
         state, submission = hearing.state, hearing.terms.submission
         return [
-            *(int(self.book.referee, 16), state.until, state.phase, state.trials, state.side, state.losers),
+            *(int(self.book.referee, 16), state.until, state.phase, hearing.terms.rules.adjudication),
+            *(state.trials, state.side, state.losers),
             *(submission.match_id, *(int.from_bytes(h, "big") for h in (submission.hash(), state.verdict))),
             *(int(player, 16) for player in state.players),
             *(state.bond, state.appeal_period, int(state.defendant, 16)),
