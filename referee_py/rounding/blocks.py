@@ -33,7 +33,7 @@ _KIND = TreeKind(Tag.LOG_BLOCK, Tag.LOG_BLOCK_TREE, empty(Tag.LOG_BLOCK_TREE, 0)
 def log_digest(log: Log) -> bytes:
     """What a node record commits to: 32 bytes, by a kernel. `LogTree` is the same to be read, and with paths."""
     data, ends, blocks = _blocks(log)
-    root: bytes = sparse_root(data, ends, blocks, depth_of(block_count(log.elements)), _KIND)
+    root = sparse_root(data, ends, blocks, depth_of(block_count(log.elements)), _KIND)
     return _digest(log.elements, root)
 
 
@@ -49,7 +49,7 @@ class LogTree:
         data, ends, blocks = _blocks(log)
         starts = [0, *ends.tolist()]
         entries = (data[a:b] for a, b in itertools.pairwise(starts))
-        self._blocks = dict(zip(blocks.tolist(), entries, strict=True))
+        self._blocks: dict[int, bytes] = dict(zip(blocks.tolist(), entries, strict=True))
         prefix = bytes([Tag.LOG_BLOCK])
         nodes = {index: sha256(prefix + block).digest() for index, block in self._blocks.items()}
         self._levels = [nodes]
