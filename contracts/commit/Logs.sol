@@ -65,18 +65,25 @@ library Logs {
         returns (Entry memory found)
     {
         found.kind = NOTHING;
+        uint256 hit = uint256(NOTHING) << 32;
         uint256 least = 0;
-        for (uint256 at = 0; at < entries.length;) {
-            // NOTE: place ‖ kind ‖ value, if that follows. What is cut off is read as zeros, and refused by its end.
-            uint256 entry = uint48(bytes6(entries[at:]));
-            uint256 own = entry >> 34;
-            uint8 kind = uint8(entry >> 32) & 3;
-            at += kind == WRITTEN ? 6 : 2;
-            if (kind == NOTHING || own < least || own >= places || at > entries.length) {
-                return Entry({kind: NOTHING, written: 0});
+        uint256 at = 0;
+        unchecked {
+            while (at < entries.length) {
+                uint256 entry; // place ‖ kind ‖ value
+                assembly ("memory-safe") {
+                    // SAFETY: this may reach beyond the entries, and is used only if its end does not.
+                    entry := shr(208, calldataload(add(entries.offset, at)))
+                }
+                uint256 own = entry >> 34;
+                uint256 kind = (entry >> 32) & 3;
+                at += kind == WRITTEN ? 6 : 2;
+                if (kind == NOTHING || own < least || own >= places || at > entries.length) return found;
+                if (own == place) hit = entry;
+                least = own + 1;
             }
-            if (own == place) found = Entry({kind: kind, written: kind == WRITTEN ? uint32(entry) : 0});
-            least = own + 1;
         }
+        found.kind = uint8(hit >> 32) & 3;
+        if (found.kind == WRITTEN) found.written = uint32(hit);
     }
 }
