@@ -5,8 +5,7 @@ whichever of them wrote the logs, and whatever library the other one has. So the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +15,6 @@ from referee_py.commit.tensor import Array
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Program, SlotSource, TensorDescriptor
-from referee_py.rounding import forms
 from referee_py.rounding.backend import OnForged, Rounded
 from referee_py.rounding.book import LogBook, MemoryBook
 from referee_py.rounding.entries import Log
@@ -154,7 +152,7 @@ def test_functions_near_midpoints(compiled: bool, bounds: Bounds, form: Form, bi
     made, rounding = near_midpoints(bits), Rounding(bits, bounds, form)
     for log in _all_agree(made, rounding, ["torch", "numpy", "halves"], compiled):
         for node in FUNCTIONS:
-            entries = forms.unpack(log[node].canonical, SIZE, form)
+            entries = log[node].read()
             assert {*range(0, SIZE, 3)} <= {*entries.narrow.tolist()}, "what is in doubt has an entry"
 
 
@@ -186,21 +184,11 @@ class Forged:
             values = rng.choice([0.0, 1.0, -np.inf, np.nan, 0.5, -0.25], int(wide.sum()))
             up = rng.random(size - values.size) < 0.5
             log = Log(size, np.flatnonzero(~wide), up, np.flatnonzero(wide), values)
-            logs[node] = replace(_honest(), elements=size, canonical=forms.pack(log, Form.SPARSE))
+            logs[node] = NodeLog.of(log, Form.SPARSE)
         return StepLog(logs)
 
     def put(self, step: int, log: StepLog) -> None:
         raise AssertionError(f"step {step}: a follower has written a log of {len(log.nodes)} nodes")
-
-
-@cache
-def _honest() -> NodeLog:
-    """Some sparse log."""
-    book = MemoryBook()
-    _run(near.package(), Rounded(Rounding(32), book, evaluator_of("torch")), False)
-    log = book.get(1)
-    assert log is not None
-    return log.nodes[near.TIES]
 
 
 def _followed(
