@@ -66,23 +66,23 @@ library Logs {
     {
         found.kind = NOTHING;
         uint256 hit = uint256(NOTHING) << 32;
-        uint256 least = 0;
-        uint256 at = 0;
-        unchecked {
-            while (at < entries.length) {
-                uint256 entry; // place ‖ kind ‖ value
-                assembly ("memory-safe") {
-                    // SAFETY: this may reach beyond the entries, and is used only if its end does not.
-                    entry := shr(208, calldataload(add(entries.offset, at)))
-                }
-                uint256 own = entry >> 34;
-                uint256 kind = (entry >> 32) & 3;
-                at += kind == WRITTEN ? 6 : 2;
-                if (kind == NOTHING || own < least || own >= places || at > entries.length) return found;
-                if (own == place) hit = entry;
-                least = own + 1;
+        bool broken;
+        assembly ("memory-safe") {
+            let end := add(entries.offset, entries.length)
+            let least := 0
+            for { let at := entries.offset } lt(at, end) {} {
+                let entry := shr(208, calldataload(at)) // place ‖ kind ‖ value
+                let own := shr(34, entry)
+                let kind := and(shr(32, entry), 3)
+                at := add(at, add(2, shl(2, eq(kind, WRITTEN))))
+                // SAFETY: the word may reach beyond the entries, and is used only if the entry does not.
+                broken := or(or(eq(kind, NOTHING), lt(own, least)), or(iszero(lt(own, places)), gt(at, end)))
+                if broken { break }
+                if eq(own, place) { hit := entry }
+                least := add(own, 1)
             }
         }
+        if (broken) return found;
         found.kind = uint8(hit >> 32) & 3;
         if (found.kind == WRITTEN) found.written = uint32(hit);
     }
