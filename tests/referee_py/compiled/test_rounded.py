@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from referee_py.commit.tensor import Array
+from referee_py.compiled import Compiled
 from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Program, SlotSource, TensorDescriptor
@@ -108,7 +109,7 @@ def test_sums_near_ties(compiled: bool, bounds: Bounds, form: Form) -> None:
 # ------------------------------------------------------------------------------------- functions near midpoints
 
 SIZE = 24
-FUNCTIONS = (0, 1, 2)
+FUNCTIONS = (0, 1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Made:
 
 def near_midpoints(bits: int) -> Made:
     """tanh(x) sin(x) + exp(y) + w, times rsqrt of the square of its largest: one group, with functions in the middle.
+    And tanh(-x), which has the same operands in every step, but not the same log.
 
     Every third x is a midpoint of the grid, and so small that tanh(x) and sin(x) are as good as x; every third y is
     such that exp(y) is as good as one. These values may be rounded either way.
@@ -131,16 +133,18 @@ def near_midpoints(bits: int) -> Made:
     x, y = (rnd(rng.normal(size=SIZE), bits).astype(np.float32) for _ in range(2))
     x[::3] = 2.0**-40 * (rng.integers(1 << bits - 9, 1 << bits - 8, SIZE // 3) * 2 + 1) * half
     y[::3] = half * (1 - half / 2)
-    constants: list[Array] = [x.reshape(4, 6), y.reshape(4, 6)]
-    initial: list[Array] = [np.zeros((4, 6), np.float32)]
+    constants: list[Array] = [x.reshape(4, 6), y.reshape(4, 6), -x.reshape(4, 6)]
+    initial: list[Array] = [np.zeros((4, 6), np.float32), np.zeros((4, 6), np.float32)]
     op = Writer(constants, initial)
     tanh, sin, exp = op("tanh", constant(0)), op("sin", constant(0)), op("exp", constant(1))
+    opposite = op("tanh", constant(2))
     total = op("add", op("mul", tanh, sin), op("add", exp, slot(0)))
     top = op("amax", total, dims=(1,), keepdim=1)
     weight = op("mul", total, op("rsqrt", op("mul", top, top)))
     last = op("add", weight, op("add", tanh, sin))
     described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
-    program = Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described)
+    slots = SlotSource(last.index, 0), SlotSource(opposite.index, 0)
+    program = Program(tuple(op.nodes), slots, *described)
     return Made(program, constants, initial)
 
 
@@ -190,6 +194,22 @@ class Forged:
 
     def put(self, step: int, log: StepLog) -> None:
         raise AssertionError(f"step {step}: a follower has written a log of {len(log.nodes)} nodes")
+
+
+@pytest.mark.parametrize(("bits", "tasks"), [(26, 1), (32, 2)])
+def test_a_function_that_has_a_log_is_computed_once(bits: int, tasks: int) -> None:
+    """Even where its result is read far away, and to compute it again would be cheaper."""
+    constants: list[Array] = [np.ones((4, 4), np.float32)]
+    initial: list[Array] = [np.ones((4, 4), np.float32)]
+    op = Writer(constants, initial)
+    tanh = op("tanh", slot(0))
+    product = op("mm", op("add", tanh, constant(0)), constant(0))
+    last = op("mul", product, tanh)
+    described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
+    program = Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described)
+    backend = Rounded(Rounding(bits), MemoryBook(), evaluator_of("torch"))
+    compiled = Compiled(program, constants, machine=RoundedCpu(backend))
+    assert sum("tanh" in task.name for task in compiled.tasks) == tasks
 
 
 def _followed(
