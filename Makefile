@@ -12,6 +12,7 @@ PACKAGES := .venv/.installed
 NODE := node_modules/.installed
 KERNELS := .build/kernels/.built
 CONTRACTS := .build/contracts.built
+AUDIT := .build/audit/.installed
 PYTEST := $(BIN)/pytest -n 2
 # A folder counts as a source too: its time changes when a file in it is added, renamed or removed.
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
@@ -71,7 +72,7 @@ test: setup lint forge-test ## Lint, contract tests and the quick Python tests
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 .PHONY: test-all
-test-all: setup lint forge-test forge-test-portable ## As test, with the slow Python tests, and arithmetic for older chains
+test-all: setup lint forge-test forge-test-portable slither prove ## As test, with slow tests, older chains, and what audits contracts
 	$(PYTEST) $(ARGS)
 
 .PHONY: forge-test
@@ -82,19 +83,34 @@ forge-test: setup
 forge-test-portable: setup
 	FOUNDRY_PROFILE=portable $(BIN)/forge test
 
+# In an environment of its own: these tools want other versions of what nodes are made of.
+$(AUDIT): $(VENV) scripts/audit.txt
+	$(PYTHON) -m venv .build/audit
+	.build/audit/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/audit.txt
+	@touch $@
+
+.PHONY: slither
+slither: setup $(AUDIT) ## Static analysis of the contracts; every finding is answered in docs/security.md
+	.build/audit/bin/python scripts/slither.py
+
+.PHONY: prove
+prove: setup $(AUDIT) ## Prove what tests/proofs states, for all inputs
+	PATH="$$PWD/$(BIN):$$PATH" FOUNDRY_PROFILE=proofs .build/audit/bin/halmos --forge-build-out .build/forge-proofs/out \
+		--solver-command $$PWD/.build/audit/bin/yices-smt2 --solver-timeout-assertion 10m --loop 9 --no-status
+
 .PHONY: lint
 lint: setup ## Check formats, types and common mistakes in every language
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
-	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check)
+	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check contracts tests)
 	$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
 
 .PHONY: format
 format: setup ## Rewrite sources in the formats that lint checks
 	$(BIN)/ruff check --quiet --fix .
 	$(BIN)/ruff format --quiet .
-	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt)
+	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt contracts tests)
 	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 .PHONY: constraints

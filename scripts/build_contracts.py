@@ -1,8 +1,8 @@
 """Compile contracts/ into referee_py/abi/<Name>.json: package data, so that a node needs no compiler.
 
 Each file holds {abi, bytecode, deployedBytecode, compiler, settingsHash, sourceHash}. The bytes are a
-function of the sources, the libraries and the settings alone. The settings are those of forge (foundry.toml):
-what is tested is what is deployed.
+function of the sources, the libraries and the settings (foundry.toml) alone. forge compiles them, and its tests
+take the same files from its cache: what is tested is what is deployed.
 """
 
 import hashlib
@@ -16,9 +16,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOLC = ROOT / "scripts/solc"
 NATIVE_SOLC = ROOT / ".build/solc/native"  # scripts/solc prefers this one where it exists
+FORGE = ROOT / ".venv/bin/forge"
+ARTIFACTS = ROOT / ".build/forge/out"
 DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
-OUTPUTS = {"": ["ast"], "*": ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"]}
 CODE_SIZE_LIMIT = 24_576  # EIP-170
 
 
@@ -54,17 +55,25 @@ def obtain_native_solc(version: str) -> None:
     NATIVE_SOLC.symlink_to(done.stdout.strip())
 
 
-def deployable(output: dict) -> dict[str, dict]:
-    """The contracts that have code of their own, by name: no interface, library or abstract contract."""
-    found: dict[str, dict] = {}
-    for path, source in sorted(output["sources"].items()):
-        for node in source.get("ast", {}).get("nodes", []):
-            if node.get("contractKind") != "contract" or node["abstract"]:
-                continue
-            name = node["name"]
+def deployable(sources: dict[str, str]) -> dict[str, str]:
+    """The file of each contract that has code of its own: no interface, library or abstract contract."""
+    found: dict[str, str] = {}
+    for path, text in sources.items():
+        # forge fmt puts every declaration at the beginning of a line.
+        for name in re.findall(r"^contract (\w+)", text, re.MULTILINE):
             if name in found:
-                sys.exit(f"{path}: a second contract with the name {name}")
-            found[name] = output["contracts"][path][name]
+                sys.exit(f"{path}: a second contract with the name {name}, after {found[name]}")
+            found[name] = path
+    return found
+
+
+def artifacts() -> dict[tuple[str, str], dict]:
+    """What forge has written, by file and contract; its folders are named by files alone."""
+    found = {}
+    for path in ARTIFACTS.glob("**/*.json"):
+        artifact = json.loads(path.read_text())
+        for target in artifact.get("metadata", {}).get("settings", {}).get("compilationTarget", {}).items():
+            found[target] = artifact
     return found
 
 
@@ -75,8 +84,7 @@ def main() -> None:
         return
     # The lock file stands for the sources of the libraries, and for the compiler.
     source_hash = hash_of([sources, (ROOT / "package-lock.json").read_text()])
-    settings = compiler_settings()
-    settings_hash = hash_of(settings)
+    settings_hash = hash_of(compiler_settings())
 
     done = json.loads(DONE.read_text()) if DONE.exists() else {}
     unchanged = done.get("hashes") == [source_hash, settings_hash]
@@ -85,40 +93,34 @@ def main() -> None:
 
     pinned = json.loads((ROOT / "package.json").read_text())["devDependencies"]["solc"]
     obtain_native_solc(pinned)
-    import solcx  # not at the top: the usual run ends above, and must stay instant
-
-    compiler = solcx.wrapper.get_version_str_from_solc_binary(SOLC)
+    said = subprocess.run([SOLC, "--version"], capture_output=True, text=True, check=True).stdout
+    compiler = "".join(re.findall(r"\d+\.\d+\.\d+\+commit\.[0-9a-f]+", said))
     if not compiler.startswith(f"{pinned}+"):
-        sys.exit(f"scripts/solc is {compiler}, package.json asks for {pinned}: make clean, then make setup")
-    request = {
-        "language": "Solidity",
-        "sources": {path: {"content": text} for path, text in sources.items()},
-        "settings": settings | {"outputSelection": dict.fromkeys(sources, OUTPUTS)},
-    }
-    try:
-        output = solcx.compile_standard(request, base_path=ROOT, allow_paths=ROOT, solc_binary=SOLC)
-    except solcx.exceptions.SolcError as error:
-        sys.exit(error.message)
+        sys.exit(f"scripts/solc is {said!r}, package.json asks for {pinned}: make clean, then make setup")
+    # All of them, together and nothing else: the compiler numbers what it is given, and may order code by the numbers.
+    if subprocess.run([FORGE, "build", "--force", "contracts"], cwd=ROOT, check=False).returncode:
+        sys.exit("the contracts do not compile")
 
-    contracts = deployable(output)
+    compiled = artifacts()
+    contracts = {name: compiled[path, name] for name, path in deployable(sources).items()}
     ABI_DIR.mkdir(parents=True, exist_ok=True)
     for stale in ABI_DIR.glob("*.json"):
         if stale.stem not in contracts:
             stale.unlink()
     for name, contract in contracts.items():
-        code, deployed = (contract["evm"][kind]["object"] for kind in ("bytecode", "deployedBytecode"))
-        if re.search("[^0-9a-f]", code):
+        code, deployed = (contract[kind]["object"] for kind in ("bytecode", "deployedBytecode"))
+        if not re.fullmatch("0x[0-9a-f]+", code):
             sys.exit(f"{name} needs a library linked in: make the library's functions internal")
         artifact = {
             "abi": contract["abi"],
-            "bytecode": f"0x{code}",
+            "bytecode": code,
             "compiler": compiler,
-            "deployedBytecode": f"0x{deployed}",
+            "deployedBytecode": deployed,
             "settingsHash": settings_hash,
             "sourceHash": source_hash,
         }
         (ABI_DIR / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
-        size = len(deployed) // 2
+        size = len(deployed) // 2 - 1
         print(f"{name}: {size} bytes{' - TOO LARGE to deploy' if size > CODE_SIZE_LIMIT else ''}")
     files = [f"referee_py/abi/{name}.json" for name in contracts]
     DONE.write_text(json.dumps({"files": files, "hashes": [source_hash, settings_hash]}))

@@ -1,15 +1,18 @@
 """Contracts that only tests need: compiled by scripts/solc, with the settings of foundry.toml.
 
 What was compiled is kept in .build, by the hash of all that it may be made of: every source, and the settings.
+Whoever needs the first compiles all that forge skips: most of a run of solc-js goes into its start.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import runpy
 import subprocess
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,26 +33,46 @@ class Compiled:
 def compiled(source: str, name: str) -> Compiled:
     """A contract of a file, which is named from the project's root."""
     settings = runpy.run_path(str(ROOT / "scripts/build_contracts.py"))["compiler_settings"]()
-    kept = KEPT / f"{name}-{_key(settings)}.json"
+    key = _key(settings)
+    kept = _kept(source, name, key)
     if not kept.exists():
-        wanted = ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"]
-        request = {
-            "language": "Solidity",
-            "sources": {source: {"content": (ROOT / source).read_text()}},
-            "settings": settings | {"outputSelection": {source: {name: wanted}}},
-        }
-        command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
-        done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
-        output = json.loads(done.stdout[done.stdout.index("{") :])
-        assert "contracts" in output, output["errors"]
         KEPT.mkdir(parents=True, exist_ok=True)
-        # NOTE: several test processes may get here at once; each renames a file of its own.
-        partial = kept.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(output["contracts"][source][name]))
-        partial.rename(kept)
+        with (KEPT / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # of several test processes one compiles, the others wait
+            if not kept.exists():
+                _compile(sorted({source, *_skipped_by_forge()}), settings, key)
     found = json.loads(kept.read_text())
     code = (bytes.fromhex(found["evm"][kind]["object"]) for kind in ("bytecode", "deployedBytecode"))
     return Compiled(found["abi"], *code)
+
+
+def _compile(sources: list[str], settings: dict[str, Any], key: str) -> None:
+    wanted = {"*": ["abi", "evm.bytecode.object", "evm.deployedBytecode.object"]}
+    request = {
+        "language": "Solidity",
+        "sources": {source: {"content": (ROOT / source).read_text()} for source in sources},
+        "settings": settings | {"outputSelection": dict.fromkeys(sources, wanted)},
+    }
+    command = [ROOT / "scripts/solc", "--standard-json", "--base-path", ROOT]
+    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=True)
+    output = json.loads(done.stdout[done.stdout.index("{") :])
+    assert "contracts" in output, output["errors"]
+    for source, contracts in output["contracts"].items():
+        for name, contract in contracts.items():
+            kept = _kept(source, name, key)
+            # NOTE: a reader takes no lock, so a file appears in one piece.
+            partial = kept.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps(contract))
+            partial.rename(kept)
+
+
+def _skipped_by_forge() -> set[str]:
+    patterns = tomllib.loads((ROOT / "foundry.toml").read_text())["profile"]["default"]["skip"]
+    return {path.relative_to(ROOT).as_posix() for pattern in patterns for path in ROOT.glob(pattern)}
+
+
+def _kept(source: str, name: str, key: str) -> Path:
+    return KEPT / f"{Path(source).stem}.{name}-{key}.json"
 
 
 @cache

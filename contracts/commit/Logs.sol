@@ -65,18 +65,25 @@ library Logs {
         returns (Entry memory found)
     {
         found.kind = NOTHING;
-        uint256 least = 0;
-        for (uint256 at = 0; at < entries.length;) {
-            // NOTE: place ‖ kind ‖ value, if that follows. What is cut off is read as zeros, and refused by its end.
-            uint256 entry = uint48(bytes6(entries[at:]));
-            uint256 own = entry >> 34;
-            uint8 kind = uint8(entry >> 32) & 3;
-            at += kind == WRITTEN ? 6 : 2;
-            if (kind == NOTHING || own < least || own >= places || at > entries.length) {
-                return Entry({kind: NOTHING, written: 0});
+        uint256 hit = uint256(NOTHING) << 32;
+        bool broken;
+        assembly ("memory-safe") {
+            let end := add(entries.offset, entries.length)
+            let least := 0
+            for { let at := entries.offset } lt(at, end) {} {
+                let entry := shr(208, calldataload(at)) // place ‖ kind ‖ value
+                let own := shr(34, entry)
+                let kind := and(shr(32, entry), 3)
+                at := add(at, add(2, shl(2, eq(kind, WRITTEN))))
+                // SAFETY: the word may reach beyond the entries, and is used only if the entry does not.
+                broken := or(or(eq(kind, NOTHING), lt(own, least)), or(iszero(lt(own, places)), gt(at, end)))
+                if broken { break }
+                if eq(own, place) { hit := entry }
+                least := add(own, 1)
             }
-            if (own == place) found = Entry({kind: kind, written: kind == WRITTEN ? uint32(entry) : 0});
-            least = own + 1;
         }
+        if (broken) return found;
+        found.kind = uint8(hit >> 32) & 3;
+        if (found.kind == WRITTEN) found.written = uint32(hit);
     }
 }

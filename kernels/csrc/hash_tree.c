@@ -1,6 +1,6 @@
-// The Merkle tree over a tensor's bytes: SHA-256 of leaves of 1024 bytes behind a tag byte, then of pairs of
-// nodes behind another, up to the root (docs/protocol.md, section 2). Which tags, and what an absent leaf
-// is, is for the caller to say.
+// Merkle trees: SHA-256 of leaves behind a tag byte, then of pairs of nodes behind another, up to the root
+// (docs/protocol.md, section 2). Over a tensor's bytes, in leaves of 1024; and over a few leaves of any
+// length, at any places. Which tags, and what an absent leaf is, is for the caller to say.
 
 #include "sha256.h"
 #include <stdlib.h>
@@ -111,5 +111,74 @@ REPOPS_EXPORT int repops_tree_root(const void *data, int64_t bytes, int floats, 
         memcpy(root, below, HASH);
     }
     free(below), free(above);
+    return failed;
+}
+
+// Leaf i is bytes ends[i - 1] to ends[i] of the data (from 0 for the first), of any length.
+static void hash_leaves(const messages *m, const int64_t *ends, int64_t count, uint8_t *space) {
+    const hasher *all = hashers[m->isa], *few = m->sha ? sha_hasher : all;
+    if (m->sha && m->isa < ISA_AVX512) all = few;
+    uint8_t hashes[MAX_WAYS * HASH];
+    for (int64_t done = 0, n; done < count; done += n) {
+        const int64_t from = done ? ends[done - 1] : 0, blocks = blocks_of(ends[done] - from);
+        // Together with what follows and is as long in blocks; a long one alone, as it would reach the next.
+        for (n = 1; n < all->ways && done + n < count && blocks * BLOCK <= MESSAGE; n++)
+            if (blocks_of(ends[done + n] - ends[done + n - 1]) != blocks) break;
+        const hasher *h = n < all->ways ? few : all;
+        n = min_i64(n, h->ways);
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t start = done + i ? ends[done + i - 1] : 0;
+            write_message(m, m->data + start, ends[done + i] - start, space + i * MESSAGE);
+        }
+        h->digest(space, blocks, hashes);
+        memcpy(m->hashes + done * HASH, hashes, (size_t)(n * HASH));
+    }
+}
+
+// Pairs of the nodes at ascending places, whose siblings may be absent. `at` becomes their places; gives
+// their number.
+static int64_t pair_up(const uint8_t *nodes, int64_t *at, int64_t count, const uint8_t *absent,
+                       uint8_t *pairs) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++, found++) {
+        uint8_t *pair = pairs + found * 2 * HASH;
+        const int64_t place = at[i];
+        const int right = place & 1, both = !right && i + 1 < count && at[i + 1] == place + 1;
+        memcpy(pair + right * HASH, nodes + i * HASH, HASH);
+        memcpy(pair + !right * HASH, both ? nodes + (i + 1) * HASH : absent, HASH);
+        at[found] = place >> 1;
+        i += both;
+    }
+    return found;
+}
+
+// The root of a tree of this depth in which all leaves are absent but for `count`, at ascending places.
+// Uses up the places. `longest` is the length of the longest leaf. Returns 1 if there is no memory.
+REPOPS_EXPORT int repops_sparse_root(const void *data, const int64_t *ends, int64_t *at, int64_t count,
+                                     int64_t longest, int depth, const tree_kind *kind, uint8_t *root,
+                                     int isa, int sha) {
+    uint8_t empty[2 * HASH]; // the absent subtree of this height, as both of a pair
+    memcpy(empty, kind->empty, HASH);
+    // SAFETY: a hasher reads as many blocks of each of its ways, whether or not there is a message.
+    uint8_t *space = aligned_alloc(64, (size_t)(MAX_WAYS * MESSAGE + blocks_of(longest) * BLOCK));
+    uint8_t *nodes = malloc((size_t)(count + 1) * HASH), *pairs = malloc((size_t)(count + 1) * 2 * HASH);
+    const int failed = !space || !nodes || !pairs;
+    if (!failed) {
+        memset(space, 0, (size_t)(MAX_WAYS * MESSAGE + blocks_of(longest) * BLOCK));
+        messages m = {data, 0, 0, kind->leaf_tag, 0, nodes, (enum isa)isa, sha};
+        hash_leaves(&m, ends, count, space);
+        m.length = 2 * HASH, m.tag = kind->node_tag;
+        for (int height = 0; height < depth; height++) {
+            count = pair_up(nodes, at, count, empty, pairs);
+            m.data = pairs, m.bytes = count * m.length;
+            if (count) hash_some(&m, 0, count, m.length, space);
+            memcpy(empty + HASH, empty, HASH);
+            m.data = empty, m.bytes = m.length, m.hashes = empty;
+            hash_some(&m, 0, 1, m.length, space);
+            m.hashes = nodes;
+        }
+        memcpy(root, count ? nodes : empty, HASH);
+    }
+    free(space), free(nodes), free(pairs);
     return failed;
 }

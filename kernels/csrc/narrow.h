@@ -58,8 +58,10 @@ FN int64_t near_middle(double x, int bits, int64_t units) {
     return rest - ((uint64_t)1 << (dropped - 1)) <= 2 * (uint64_t)units;
 }
 
-#define NARROW_MARGIN 0x1p-49 // of a function's value: four times what may separate it from the exact one
-#define NARROW_UNITS 16       // the same in units of the last place, at most
+// So far from a midpoint, relatively, no evaluation that is off by four ulps or less would be in the band of
+// a log (docs/rounding-logs.md, section 3): 5/4 of 2^-50, and 2^-50 more, and what we are off by ourselves.
+#define NARROW_MARGIN 0x1p-48
+#define NARROW_UNITS 32 // the same in units of the last place, at most
 
 // A function's value y in binary64 rounded to the grid; zeros are positive.
 FN float settle_narrow(double y, int bits, int *doubt) {

@@ -1,4 +1,4 @@
-"""The Merkle tree over a tensor's bytes, hashed by the C kernels (kernels/csrc/hash_tree.c).
+"""Merkle trees hashed by the C kernels (kernels/csrc/hash_tree.c): over a tensor's bytes, and over a few leaves.
 
 Which tags and which empty subtrees a tree has is for the caller to say: the package that defines commitments builds
 on this one, not the other way round.
@@ -9,6 +9,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from . import cpu
 from .library import LIBRARY
@@ -27,6 +30,15 @@ _tree_root.argtypes = [
     *(ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
     *(ctypes.c_int, ctypes.c_int, ctypes.c_int),
 ]
+
+
+_sparse_root = LIBRARY.repops_sparse_root
+_sparse_root.argtypes = [
+    *(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int),
+    *(ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
+]
+
+MAX_DEPTH, MAX_LEAF_BYTES = 62, 8190
 
 
 class TreeKind(NamedTuple):
@@ -57,4 +69,40 @@ def tree_root(
     place = address_of(array), array.nbytes, dtype == F32, tags + kind.empty_leaf, root
     if _tree_root(*place, threads or cpu.get_num_threads(), cpu.get_isa() if isa is None else isa, sha):
         raise MemoryError("tree_root: no memory for the hashes of the leaves")
+    return root.raw
+
+
+def sparse_root(
+    data: bytes,
+    ends: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    depth: int,
+    kind: TreeKind,
+    isa: int | None = None,
+    sha: int = HAS_SHA,
+) -> bytes:
+    """The root of a tree of this depth in which all leaves are absent but for those at `places`, ascending.
+
+    Leaf i is `data` from ends[i - 1] (from 0 for the first) to ends[i]. Raises a ValueError for anything else;
+    MemoryError.
+    """
+    lengths = np.diff(ends, prepend=np.int64(0))
+    if ends.dtype != np.int64 or places.dtype != np.int64 or ends.shape != places.shape or ends.ndim != 1:
+        raise ValueError(
+            f"{ends.dtype}{ends.shape} ends for {places.dtype}{places.shape} places; int64, one of each"
+        )
+    if (lengths < 0).any() or (ends[-1] if ends.size else 0) != len(data):
+        raise ValueError(f"leaves do not divide {len(data)} bytes")
+    if lengths.max(initial=0) > MAX_LEAF_BYTES:
+        raise ValueError(f"a leaf of {lengths.max()} bytes; the limit is {MAX_LEAF_BYTES}")
+    inside = not places.size or (places[0] >= 0 and places[-1] >> depth == 0)
+    if not 0 <= depth <= MAX_DEPTH or not inside or (np.diff(places) <= 0).any():
+        raise ValueError(f"places do not ascend in a tree of depth {depth}, at most {MAX_DEPTH}")
+    root = ctypes.create_string_buffer(HASH_BYTES)
+    ends, places = np.ascontiguousarray(ends), places.copy()
+    tags = bytes((kind.leaf_tag, kind.node_tag))
+    leaves = data, ends.ctypes.data, places.ctypes.data, places.size, int(lengths.max(initial=0))
+    machine = cpu.get_isa() if isa is None else isa, sha
+    if _sparse_root(*leaves, depth, tags + kind.empty_leaf, root, *machine):
+        raise MemoryError("sparse_root: no memory for the hashes of the leaves")
     return root.raw

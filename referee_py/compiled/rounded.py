@@ -60,17 +60,14 @@ class RoundedCpu(Cpu):
         self, expression: Expression, strides: Sequence[Shape], singly: Singly
     ) -> tuple[Bind, set[tuple[int, int]]]:
         kernel = self.kernel(expression, strides)
-        logged = [each.node.number for each in singly.operators if self._is_logged_function(each.node)]
-        return (self._guarded(kernel, singly, logged) if logged else kernel.bind), kernel.shareable
+        functions = self.bits < MAX_BITS and any(each.node.op in ELEMENTARY for each in singly.operators)
+        return (self._guarded(kernel, singly) if functions else kernel.bind), kernel.shareable
 
-    def _is_logged_function(self, node: Node) -> bool:
-        return self.bits < MAX_BITS and node.op in ELEMENTARY
+    def _guarded(self, kernel: Fused, singly: Singly) -> Bind:
+        """The kernel, and its operators one by one where it cannot decide.
 
-    def _guarded(self, kernel: Fused, singly: Singly, logged: Sequence[int]) -> Bind:
-        """The kernel, and its operators one by one where it cannot decide, or the log speaks of them.
-
-        INVARIANT: without an entry the truth of an element is its exact value rounded, and a kernel that is not in
-        doubt has that. So no radius is looked at, and nothing is written.
+        INVARIANT: where a kernel is not in doubt, all that an element may be has one rounding, whatever the log says,
+        and no evaluation is near enough to a midpoint for an entry. So no log is looked at, and nothing is written.
         """
 
         def bind(addresses: Sequence[int]) -> Call:
@@ -83,9 +80,7 @@ class RoundedCpu(Cpu):
             outputs = {value: _at(a, *spec) for a, (value, spec) in places}
 
             def call() -> None:
-                outcome = IN_DOUBT
-                if not self._backend.says(logged):
-                    outcome = bound.kernel(bound.signature, bound.data, cpu.get_num_threads(), cpu.get_isa())
+                outcome = bound.kernel(bound.signature, bound.data, cpu.get_num_threads(), cpu.get_isa())
                 if outcome == IN_DOUBT:
                     singly.run(self._backend.execute, inputs, outputs)
                 elif outcome:

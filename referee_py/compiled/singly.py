@@ -1,4 +1,4 @@
-"""The operators of a group one by one: what is done where its kernel is in doubt, or a log has something to say."""
+"""The operators of a group one by one: what is done where its kernel is in doubt."""
 
 from __future__ import annotations
 

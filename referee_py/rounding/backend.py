@@ -12,7 +12,7 @@ Values lie where the evaluator has them: in arrays, or in tensors on its device,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
@@ -133,11 +133,6 @@ class Rounded:
         if self.rounding.form == Form.SPARSE:
             return FIXED_TAU  # and not used
         return self._thresholds(self.rounding.bits, name, terms_by_shape(name, inputs, attrs))
-
-    def says(self, nodes: Iterable[int]) -> bool:
-        """Has the log that is followed in this step anything of one of these nodes?"""
-        given = self._given
-        return given is not None and any(node in given.nodes for node in nodes)
 
     def log(self, node: int) -> bytes:
         """The log hash of a node that was executed: of what was committed to, whatever it says."""

@@ -18,19 +18,23 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
+from repops.hashing import TreeKind, sparse_root
 
 from ..commit import Tag, depth_of, digest, empty, fold_path
 from ..errors import InvalidProof
-from .entries import WRITTEN, Log, value_bits
+from .entries import I64, WRITTEN, Log, value_bits
 from .primitives import DOWN, NOT_LOGGED, UP
 
 BLOCK = 1024  # elements; so an entry's place and kind have 12 bits, and a block 6,144 bytes at most
 _PART = 1 << 18  # entries that are written at a time, of each kind
+_KIND = TreeKind(Tag.LOG_BLOCK, Tag.LOG_BLOCK_TREE, empty(Tag.LOG_BLOCK_TREE, 0))
 
 
 def log_digest(log: Log) -> bytes:
-    """What a node record commits to: 32 bytes."""
-    return LogTree(log).digest
+    """What a node record commits to: 32 bytes, by a kernel. `LogTree` is the same to be read, and with paths."""
+    data, ends, blocks = _blocks(log)
+    root = sparse_root(data, ends, blocks, depth_of(block_count(log.elements)), _KIND)
+    return _digest(log.elements, root)
 
 
 class LogTree:
@@ -42,7 +46,10 @@ class LogTree:
     def __init__(self, log: Log) -> None:
         self.elements = log.elements
         self.depth = depth_of(block_count(log.elements))
-        self._blocks = dict(_blocks(log))
+        data, ends, blocks = _blocks(log)
+        starts = [0, *ends.tolist()]
+        entries = (data[a:b] for a, b in itertools.pairwise(starts))
+        self._blocks: dict[int, bytes] = dict(zip(blocks.tolist(), entries, strict=True))
         prefix = bytes([Tag.LOG_BLOCK])
         nodes = {index: sha256(prefix + block).digest() for index, block in self._blocks.items()}
         self._levels = [nodes]
@@ -111,28 +118,40 @@ def _digest(elements: int, root: bytes) -> bytes:
     return digest(Tag.ROUNDING_LOG, struct.pack(">Q", elements), root)
 
 
-def _blocks(log: Log) -> Iterator[tuple[int, bytes]]:
-    """Blocks that have entries, ascending, with these."""
+def _blocks(log: Log) -> tuple[bytes, I64, I64]:
+    """The entries of all blocks that have any, where those of each end, and the blocks."""
+    data, ends, blocks = [b""], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for part in _parts(log):
-        at = np.searchsorted(part.narrow, part.wide)
-        positions = np.insert(part.narrow, at, part.wide)
-        kinds = np.insert(np.where(part.up, UP, DOWN), at, WRITTEN)
-        sizes = np.where(kinds == WRITTEN, 3, 1)
-        ends = np.cumsum(sizes)
-        starts = ends - sizes
-        words = np.empty(int(sizes.sum()), dtype=">u2")
-        words[starts] = positions % BLOCK << 2 | kinds
-        written, bits = starts[at + np.arange(at.size)], value_bits(part.values)
-        words[written + 1], words[written + 2] = bits >> 16, bits & 0xFFFF
-        data, blocks = words.tobytes(), positions // BLOCK
-        first = np.flatnonzero(np.diff(blocks, prepend=-1))
-        cuts = [*(2 * starts[first]).tolist(), len(data)]
-        for index, start, end in zip(blocks[first].tolist(), cuts[:-1], cuts[1:], strict=True):
-            yield index, data[start:end]
+        found, its_ends, its_blocks = _written(part)
+        before = ends[-1][-1] if len(ends) > 1 else 0
+        data.append(found)
+        ends.append(before + its_ends)
+        blocks.append(its_blocks)
+    return b"".join(data), np.concatenate(ends), np.concatenate(blocks)
+
+
+def _written(log: Log) -> tuple[bytes, I64, I64]:
+    """The same of a log that has entries."""
+    at = np.searchsorted(log.narrow, log.wide)
+    positions = np.insert(log.narrow, at, log.wide)
+    kinds = np.insert(np.where(log.up, UP, DOWN), at, WRITTEN)
+    sizes = np.where(kinds == WRITTEN, 3, 1)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    words = np.empty(int(ends[-1]), dtype=">u2")
+    words[starts] = positions % BLOCK << 2 | kinds
+    written, bits = starts[at + np.arange(at.size)], value_bits(log.values)
+    words[written + 1], words[written + 2] = bits >> 16, bits & 0xFFFF
+    blocks = positions // BLOCK
+    last = np.flatnonzero(np.append(np.diff(blocks), 1))
+    return words.tobytes(), 2 * ends[last], blocks[last]
 
 
 def _parts(log: Log) -> Iterator[Log]:
     """The log, a bounded number of entries and whole blocks at a time."""
+    if log.count <= _PART:
+        yield from [log] if log.count else []
+        return
     edges = np.unique(np.concatenate([log.narrow[::_PART], log.wide[::_PART]]) // BLOCK * BLOCK)
     for edge in itertools.pairwise([*edges.tolist(), log.elements]):
         narrow = slice(*np.searchsorted(log.narrow, edge))

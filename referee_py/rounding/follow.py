@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..commit.tensor import Array
-from .additions import exact
+from .additions import ADDITIONS, exact
 from .band import NARROW, WRITTEN_WITHIN
 from .entries import WRITTEN, Entries, Log
 from .mode import Form, Rounding
@@ -49,11 +49,11 @@ def write(
     found = search(evaluation, rounding.bits, WRITTEN_WITHIN, out)
     places = _Places(found)
 
-    def free(positions: I64) -> I64:
-        return positions if inputs is None else positions[~exact(name, inputs, attrs, places.of(positions))]
-
-    logged = found.logged(tau) if rounding.form == Form.DENSE else free(found.narrow)
-    wide = free(found.wide)
+    narrow, wide = found.narrow, found.wide
+    if inputs is not None and name in ADDITIONS and narrow.size + wide.size:
+        unneeded = exact(name, inputs, attrs, places.of(np.concatenate([narrow, wide])))
+        narrow, wide = narrow[~unneeded[: narrow.size]], wide[~unneeded[narrow.size :]]
+    logged = found.logged(tau) if rounding.form == Form.DENSE else narrow
     up = found.values(logged) > found.x(logged)
     log = Log(
         *(found.elements, places.of(logged), up),
@@ -78,14 +78,15 @@ def follow(
     found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(found)
     in_band = _union(found.narrow, found.wide)
-    positions = _union(in_band, _union(_contested(found, places, log), places.here(log.wide)[0]))
+    same, contested = _compared(found, places, log)
+    positions = _union(in_band[~_among(in_band, same)], contested)
     if not positions.size:
         return Followed(found.whole(), 0, None)
     entries, x = log.at(places.of(positions)), found.x(positions)
     own = found.values(positions).astype(np.float64)
     radius = found.radius(positions) * _SLACK
     said = _said(entries, x, bits)
-    near = np.isin(positions, in_band, assume_unique=True)
+    near = _among(positions, in_band)
     # What is certain without looking closer. An entry that says what we have is admissible: our x is in the ball too.
     minus = (said == 0) & np.signbit(said)  # no value of any element
     agreed = (entries.kinds != NOT_LOGGED) & (said == own) & ~minus
@@ -135,11 +136,26 @@ class _Places:
         return at[known] * self._width + place[known], known
 
 
-def _contested(found: Surface, places: _Places, log: Log) -> I64:
-    """Where in the evaluation a direction may say otherwise than our own value. In the dense form most say the same."""
+def _compared(found: Surface, places: _Places, log: Log) -> tuple[I64, I64]:
+    """Where in the evaluation an entry says our own value for certain, and where it may say another.
+
+    Most entries agree, so that nothing else has to be asked of them.
+    """
     at, known = places.here(log.narrow)
-    contested: I64 = at[found.doubted(at, log.up[known], _SLACK)]
-    return contested
+    doubted = found.doubted(at, log.up[known], _SLACK)
+    wide, known = places.here(log.wide)
+    said = log.values[known]
+    minus = (said == 0) & np.signbit(said)  # no value of any element
+    other = (said != found.values(wide)) | minus
+    return _union(at[~doubted], wide[~other]), _union(at[doubted], wide[other])
+
+
+def _among(positions: I64, others: I64) -> Bool:
+    """Which of the positions are among the others; both ascend."""
+    if not others.size:
+        return np.zeros(positions.size, np.bool_)
+    found: Bool = others[np.minimum(np.searchsorted(others, positions), others.size - 1)] == positions
+    return found
 
 
 def _union(first: I64, second: I64) -> I64:

@@ -10,7 +10,7 @@ import math
 from typing import Any, Protocol
 
 import numpy as np
-from repops.rounding import Rounded, round_all, round_to_grid
+from repops.rounding import Rounded, round_to_grid, single
 
 from ..commit.tensor import Array
 from .evaluate import Evaluation
@@ -86,6 +86,9 @@ def search(evaluation: Evaluated, bits: int, widen: float, out: Array | None = N
     return evaluation.search(bits, widen)
 
 
+_ZERO = np.zeros((), np.float32)
+
+
 class OnHost:
     """By the kernels."""
 
@@ -123,8 +126,8 @@ class OnHost:
         rest = self._evaluation.rest
         if rest is None:
             return self._rounded
-        found = round_all(rest.astype(np.float64), self._bits) if self._bits < MAX_BITS else rest.copy()
-        found += np.float32(0)  # no -0
+        # NOTE: with +0 added there is no -0.
+        found = rest + _ZERO if self._bits == MAX_BITS else single("add", [rest, _ZERO], self._bits)
         found[self.rows] = self._rounded
         return found
 
@@ -154,6 +157,11 @@ def _laid_out(evaluation: Evaluation) -> tuple[tuple[int, int, int], F64, F64]:
     """x as [outer, rows, columns] with a factor of each [outer, rows] and one of each [outer, columns]."""
     shape, factors = evaluation.x.shape, evaluation.radius.factors
     rank = len(shape)
+    if rank >= 2 and len(factors) == 2:  # of a product
+        (left, right), (*batch, m, n) = factors, shape
+        if left.shape == (*batch, m, 1) and right.shape == (*batch, 1, n):
+            outer = math.prod(batch)
+            return (outer, m, n), left.reshape(outer, m), right.reshape(outer, n)
     padded = [np.asarray(f).reshape((1,) * (rank - np.ndim(f)) + np.shape(f)) for f in factors]
     for first, second in itertools.product(range(rank + 1), repeat=2):
         if first > second or len(padded) != 2:

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from repops.hashing import HAS_SHA, TreeKind, tree_root
+from repops.hashing import HAS_SHA, MAX_LEAF_BYTES, TreeKind, sparse_root, tree_root
 from repops.library import BEST_ISA
 from repops.tensors import ArrayError, DtypeError
 
@@ -98,3 +98,60 @@ def test_an_array_that_is_no_tensor_is_refused():
         tree_root(np.zeros((4, 4), np.float32).T[1:], KIND)
     with pytest.raises(DtypeError, match="tree_root: array has a dtype"):
         tree_root(np.zeros(4, np.float64), KIND)
+
+
+def naive_sparse_root(leaves: dict[int, bytes], depth: int) -> bytes:
+    nodes = {place: hashlib.sha256(b"\x07" + leaf).digest() for place, leaf in leaves.items()}
+    for height in range(depth):
+        absent = KIND.empty(height)
+        nodes = {
+            k: hashlib.sha256(b"\x09" + nodes.get(2 * k, absent) + nodes.get(2 * k + 1, absent)).digest()
+            for k in {place >> 1 for place in nodes}
+        }
+    return nodes.get(0, KIND.empty(depth))
+
+
+def sparse(leaves: dict[int, bytes], depth: int, isa: int, sha: int) -> bytes:
+    places = sorted(leaves)
+    ends = np.cumsum([len(leaves[k]) for k in places], dtype=np.int64)
+    data = b"".join(leaves[k] for k in places)
+    return sparse_root(data, ends, np.array(places, np.int64), depth, KIND, isa, sha)
+
+
+@paths
+def test_a_few_leaves_of_any_length_at_any_places(isa, sha):
+    rng = np.random.default_rng(isa)
+    for count in (0, 1, 2, 3, 15, 16, 17, 40, 333):
+        for depth in (0, 1, 4, 9, 20, 62):
+            most = [*LENGTHS, 4000, MAX_LEAF_BYTES] if count < 20 else [2, 4, 6, 50, 60, 61]
+            places = np.unique(rng.integers(0, 1 << depth, min(count, 1 << depth))).tolist()
+            leaves = {k: rng.bytes(int(rng.choice(most))) for k in places}
+            assert sparse(leaves, depth, isa, sha) == naive_sparse_root(leaves, depth), (count, depth)
+        leaves = {k: rng.bytes(k % 7) for k in range(count)}
+        assert sparse(leaves, 9, isa, sha) == naive_sparse_root(leaves, 9)
+
+
+def test_a_sparse_tree_of_all_leaves_is_a_tree():
+    data = random_bytes(16 * 1024)
+    ends = np.arange(1, 17, dtype=np.int64) * 1024
+    assert sparse_root(data.tobytes(), ends, np.arange(16), 4, KIND) == tree_root(data, KIND)
+
+
+@pytest.mark.parametrize(
+    ("data", "ends", "places", "depth", "why"),
+    [
+        (b"abc", [2], [0], 3, "do not divide"),
+        (b"abc", [2, 1, 3], [0, 1, 2], 3, "do not divide"),
+        (b"abc", [], [], 3, "do not divide"),
+        (b"abc", [3], [8], 3, "do not ascend"),
+        (b"abc", [3], [-1], 3, "do not ascend"),
+        (b"abc", [1, 3], [4, 4], 3, "do not ascend"),
+        (b"abc", [1, 3], [4, 2], 3, "do not ascend"),
+        (b"abc", [3], [0], 63, "at most 62"),
+        (b"abc", [1, 3], [4], 3, "one of each"),
+        (bytes(8191), [8191], [0], 3, "limit is 8190"),
+    ],
+)
+def test_leaves_that_are_none_are_refused(data, ends, places, depth, why):
+    with pytest.raises(ValueError, match=why):
+        sparse_root(data, np.array(ends, np.int64), np.array(places, np.int64), depth, KIND)

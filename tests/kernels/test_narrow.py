@@ -105,14 +105,14 @@ def test_functions_are_the_truth_or_in_doubt(name: str, bits: int) -> None:
 
 
 def near_a_midpoint(name: str, x: float, bits: int) -> bool:
-    """Is the function's exact value within 2^-47 of itself?"""
+    """Is the function's exact value within 2^-46 of itself?"""
     if not np.isfinite(x) or (name in ("log", "rsqrt") and x <= 0) or (name == "log1p" and x <= -1):
         return False
     around = bracket(name, [x], 128)
     if isinstance(around, float):
         return False
     value = float(around[0]) * 2.0 ** around[2]
-    down, up = (float(rnd(np.array(value * (1 + sign * 2.0**-47)), bits)) for sign in (-1, 1))
+    down, up = (float(rnd(np.array(value * (1 + sign * 2.0**-46)), bits)) for sign in (-1, 1))
     return down != up
 
 

@@ -20,6 +20,7 @@ TESTS = (
     "test_executors.py",
     "test_fusion.py",
     "test_hashing.py",
+    "test_narrow.py",
     "test_philox.py",
     "test_selftest.py::test_the_kernels_give_the_digests",
 )

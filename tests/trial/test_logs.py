@@ -83,7 +83,7 @@ def test_the_entry_of_an_element_is_shown_by_its_block(reader: Any, elements: in
         assert reader.entryOf(tree.digest, elements, element, good).call() == want
         for bad in (
             (elements, block + b"\0\0", path),
-            (elements, block[:-2] or b"\0\2", path),
+            (elements, block[:-2] or b"\0\1", path),
             (elements, block, path[::-1] if len(path) > 1 and path != path[::-1] else [*path, tree.digest]),
             (elements, block, path[:-1] if path else [tree.digest]),
             (elements + 1, block, path),

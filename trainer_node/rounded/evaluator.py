@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,15 @@ class TorchEvaluator:
 
     def multiply(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The same in f64: what other libraries do otherwise."""
-        shape = (*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        first, second = a.shape[:-2], b.shape[:-2]
+        batch = first if first == second else torch.broadcast_shapes(first, second)
+        shape = (*batch, a.shape[-2], b.shape[-1])
         return torch.matmul(a, b, out=torch.from_numpy(self._space.array(shape)))
 
     def _product(self, a: Array, b: Array, bounds: Bounds) -> Evaluation:
         left, right = self._wide(a), self._wide(b)
         x = self.multiply(torch.from_numpy(left.values), torch.from_numpy(right.values))
-        rows = factor(a.shape[-1], bounds) * left.rows
+        rows = _factor(a.shape[-1], bounds) * left.rows
         return _evaluation(x, rows[..., :, None], right.columns[..., None, :])
 
     def _wide(self, x: Array) -> Wide:
@@ -107,7 +110,7 @@ class TorchEvaluator:
         self, operator: images.Operator, a: Array, b: Array, attrs: Attrs, bounds: Bounds
     ) -> Evaluation:
         found = operator(self, torch.from_numpy(a), torch.from_numpy(b), attrs)
-        rows = factor(found.terms, bounds) * found.left.numpy()
+        rows = _factor(found.terms, bounds) * found.left.numpy()
         return _evaluation(found.x, rows, found.right.numpy())
 
     # ------------------------------------------------------------------------------------------------ sums
@@ -117,17 +120,20 @@ class TorchEvaluator:
         total, magnitude = _total(x, dims)
         kept = tuple(1 if d in dims else n for d, n in enumerate(shape) if attrs["keepdim"] or d not in dims)
         terms = math.prod(shape[d] for d in dims)
-        return _evaluation(total.reshape(kept), factor(terms, bounds), magnitude.reshape(kept))
+        return _evaluation(total.reshape(kept), np.asarray(_factor(terms, bounds)), magnitude.reshape(kept))
 
     def _scatter_add(self, base: Array, idx: Array, src: Array, bounds: Bounds) -> Evaluation:
         """Only the rows that something is added to; the others are the base's."""
         flat = idx.reshape(-1)
         met = np.flatnonzero((flat >= 0) & (flat < base.shape[0]))
-        rows, place = np.unique(flat[met], return_inverse=True)
+        counts = np.bincount(flat[met], minlength=base.shape[0])
+        rows = np.flatnonzero(counts > 0)
+        numbers = np.empty(base.shape[0], np.int64)
+        numbers[rows] = np.arange(rows.size)
         found = torch.from_numpy(src).reshape(flat.size, *base.shape[1:])[torch.from_numpy(met)].double()
-        start, where = torch.from_numpy(base[rows]).double(), torch.from_numpy(place)
+        start, where = torch.from_numpy(base[rows]).double(), torch.from_numpy(numbers[flat[met]])
         total, magnitude = start.index_add(0, where, found), start.abs().index_add_(0, where, found.abs())
-        terms = 1 + np.bincount(place, minlength=rows.size).reshape(-1, *[1] * (base.ndim - 1))
+        terms = 1 + counts[rows].reshape(-1, *[1] * (base.ndim - 1))
         evaluation = _evaluation(total, factor(terms, bounds), magnitude.numpy())
         return replace(evaluation, rows=rows, rest=base)
 
@@ -136,6 +142,11 @@ class TorchEvaluator:
     def _function(self, name: str, inputs: Sequence[Array]) -> Evaluation:
         y = getattr(torch, name)(*(torch.from_numpy(v).double() for v in inputs)).numpy()
         return Evaluation(y, Radius((known(elementary_radius(y)),)))
+
+
+@cache
+def _factor(terms: int, bounds: Bounds) -> float:
+    return float(factor(terms, bounds))
 
 
 def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:

@@ -63,7 +63,8 @@ def test_the_digest_is_that_of_a_naive_tree(
     rng = np.random.default_rng([elements, part])
     for count in (0, 1, 5, 90):
         found = random_entries(rng, elements, count) if count else {}
-        assert log_digest(log_from(elements, found)) == naive_digest(elements, found)
+        log = log_from(elements, found)
+        assert log_digest(log) == LogTree(log).digest == naive_digest(elements, found)
     assert log_digest(Log.empty(elements)) != NO_LOG
 
 
@@ -113,6 +114,7 @@ def test_a_log_of_as_many_elements_as_there_may_be() -> None:
     log = log_of(elements, {0: True, 1 << 39: False}, {elements - 1: 2.0})
     tree = LogTree(log)
     assert tree.depth == 30
+    assert tree.digest == log_digest(log)
     for index in (0, 1, 1 << 29, (1 << 30) - 1):
         assert digest_of_block(elements, index, tree.block(index), tree.path(index)) == tree.digest
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Assume} from "./Clocks.t.sol";
+import {Court} from "contracts/Court.sol";
+import {IOpset} from "contracts/element/IOpset.sol";
+import {Stage, Trial} from "contracts/interfaces/ICourt.sol";
+
+/// @title TrialClocksProof
+/// @notice What ClocksProof says of a match, for a trial: its clocks are code of their own.
+contract TrialClocksProof is Court(IOpset(address(0))) {
+    Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
+    uint256 private constant ID = 1;
+
+    /// @dev Who owes a move by the table in CourtBase.sol, told by side.
+    function _owes(Stage stage, uint8 posted, uint8 side) private pure returns (bool) {
+        if (stage == Stage.Outputs || stage == Stage.Walk || stage == Stage.Leaf) {
+            return posted & (1 << side) == 0 || posted == 3;
+        }
+        if (stage == Stage.Step) return true;
+        return stage == (side == 0 ? Stage.Post : Stage.Answer);
+    }
+
+    function _place(uint8 stage, uint8 posted, uint64 tick, uint64 instant, uint64[2] memory clock)
+        private
+        returns (Trial storage t)
+    {
+        vm.assume(stage <= uint8(type(Stage).max) && posted <= 3 && tick <= instant);
+        vm.warp(instant);
+        t = _trials[ID];
+        (t.stage, t.posted, t.tick, t.clock) = (Stage(stage), posted, tick, clock);
+    }
+
+    function check_lateIsWhoOwesAndHasNoTime(
+        uint8 stage,
+        uint8 posted,
+        uint64 tick,
+        uint64 instant,
+        uint64[2] memory clock
+    ) external {
+        uint8 late = _late(_place(stage, posted, tick, instant, clock));
+        bool[2] memory over;
+        for (uint8 side = 0; side < 2; ++side) {
+            over[side] = _owes(Stage(stage), posted, side) && instant > uint256(tick) + clock[side];
+        }
+        assert((late != 0) == (over[0] || over[1]));
+        for (uint8 side = 0; side < 2; ++side) {
+            if (late & (1 << side) == 0) continue;
+            // Whoever is named has run out of time, and did so no later than the other.
+            assert(over[side]);
+            assert(!over[1 - side] || clock[side] <= clock[1 - side]);
+            // Both are named only if they ran out in the same second.
+            assert(late != 3 || clock[0] == clock[1]);
+        }
+    }
+
+    function check_aMoveOnlySubtracts(
+        uint8 stage,
+        uint8 posted,
+        uint64 tick,
+        uint64 instant,
+        uint64[2] memory clock
+    ) external {
+        Trial storage t = _place(stage, posted, tick, instant, clock);
+        vm.assume(_late(t) == 0);
+        // Nobody is late and the stage is right: nothing can stop the move, an underflow least of all.
+        try this.begin(Stage(stage)) {}
+        catch {
+            assert(false);
+        }
+        uint256 elapsed = instant - tick;
+        for (uint8 side = 0; side < 2; ++side) {
+            uint256 owed = _owes(Stage(stage), posted, side) ? elapsed : 0;
+            assert(t.clock[side] == clock[side] - owed);
+        }
+        assert(t.tick == instant);
+        assert(_late(t) == 0);
+    }
+
+    function check_nobodyMovesLate(
+        uint8 stage,
+        uint8 posted,
+        uint64 tick,
+        uint64 instant,
+        uint64[2] memory clock
+    ) external {
+        vm.assume(_late(_place(stage, posted, tick, instant, clock)) != 0);
+        try this.begin(Stage(stage)) {
+            assert(false);
+        } catch {}
+    }
+
+    function begin(Stage stage) external {
+        _begin(ID, stage);
+    }
+}
