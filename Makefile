@@ -72,7 +72,7 @@ test: setup lint forge-test ## Lint, contract tests and the quick Python tests
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 .PHONY: test-all
-test-all: setup lint forge-test forge-test-portable slither prove ## As test, with slow tests, older chains, and what audits contracts
+test-all: setup lint forge-test forge-test-portable campaign mutants slither prove ## As test, with slow tests, older chains, and what audits contracts
 	$(PYTEST) $(ARGS)
 
 .PHONY: forge-test
@@ -82,6 +82,14 @@ forge-test: setup
 .PHONY: forge-test-portable
 forge-test-portable: setup
 	FOUNDRY_PROFILE=portable $(BIN)/forge test
+
+.PHONY: campaign
+campaign: setup ## A million acts of honest and hostile parties
+	FOUNDRY_PROFILE=campaign $(BIN)/forge test --match-contract CampaignTest
+
+.PHONY: mutants
+mutants: setup ## Whether the contract tests notice errors
+	$(BIN)/python scripts/mutants.py
 
 # In an environment of its own: these tools want other versions of what nodes are made of.
 $(AUDIT): $(VENV) scripts/audit.txt
