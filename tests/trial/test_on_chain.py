@@ -10,8 +10,9 @@ import pytest
 from repops.calls import random_call
 from repops.opset import OPS
 
+from referee_py.element import Entry
 from referee_py.program import MODE_REPOPS_F32
-from referee_py.rounding import Bounds, Rounding
+from referee_py.rounding import UP, Bounds, Rounding
 from tests.conftest import Anvil
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.parties import Setting
@@ -53,6 +54,21 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
             if played == PER_OPERATOR:
                 break
         assert played == PER_OPERATOR, name
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS[::3], ids=str)
+def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
+    """Also one that is not rounded or in one way only: its entry is shown, and says nothing."""
+    for number, name in enumerate(op.name for op in OPS):
+        calls = (random_call(name, f"any/{k}", "tiny") for k in range(40))
+        settings = (
+            Setting.of(*(name, inputs, attrs), 0.7, number % 2, 1, rounding.mode, logged=True)
+            for inputs, attrs in calls
+        )
+        setting = next(found for found in settings if found is not None)
+        result = stand.play(setting, served=True)
+        assert (result.losers, result.late) == (2 - setting.honest, False), name
+        assert result.state.entry == Entry(UP), name
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)

@@ -146,14 +146,27 @@ class Setting:
         honest: int,
         turn: int = 0,
         mode: int = MODE_REPOPS_F32,
+        logged: bool = False,
     ) -> Setting | None:
-        """With element `place` (0 to 1) of one output wrong; None if no output has elements."""
+        """With element `place` (0 to 1) of one output wrong; None if no output has elements.
+
+        If `logged` the agreed log says of every third element, and of that one, that it was rounded up.
+        """
         inputs = [canonical(np.asarray(array, order="C")) for array in inputs]
         truth = [canonical(np.asarray(v, order="C")) for v in outputs_of(name, inputs, attrs, mode)]
         filled = [n for n, output in enumerate(truth) if output.size]
         if not filled:
             return None
         number = filled[int(place * 1000) % len(filled)]
+        element = min(int(place * truth[number].size), truth[number].size - 1)
+        log = None
+        if logged:
+            places = np.union1d(np.arange(0, truth[number].size, 3), [element])
+            none = np.zeros(0, np.int64)
+            log = Log(truth[number].size, places, np.ones(places.size, np.bool_), none, np.zeros(0))
+            if len(truth) == 1:  # NOTE: operators of several outputs have no log
+                outputs = outputs_of(name, inputs, attrs, mode, log)
+                truth = [canonical(np.asarray(v, order="C")) for v in outputs]
         false = list(truth)
-        false[number] = one_ulp(truth[number], min(int(place * truth[number].size), truth[number].size - 1))
-        return cls.lied(name, inputs, attrs, (truth, false), honest, turn, mode)
+        false[number] = one_ulp(truth[number], element)
+        return cls.lied(name, inputs, attrs, (truth, false), honest, turn, mode, log)
