@@ -103,9 +103,16 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
             )
 
 
+def let_the_verdict_period_pass(arena: Arena) -> None:
+    """From where the verifiers were called."""
+    play_until(arena, lambda job: bool(arena.client.snapshot().hearings(job)))
+    arena.skip(PERIOD_S)
+
+
 def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Nobody serves anything, so they cannot have the inputs; before the court outputs are shown piece by piece."""
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], serve=False) as arena:
+        let_the_verdict_period_pass(arena)
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
@@ -118,6 +125,7 @@ def test_verifiers_who_decide_alone_and_are_silent_make_the_job_void(
 ) -> None:
     settings = {"adjudication": Adjudication.ATTESTED, "serve": False}
     with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+        let_the_verdict_period_pass(arena)
         outcome = arena.play()
         assert outcome.matches == [(Reason.UNRESOLVED, set())]
         assert outcome.job.phase is JobPhase.VOID
@@ -128,6 +136,8 @@ class Mute:
     """A counsel who does nothing."""
 
     def attend(self, *_: object) -> None: ...
+
+    def forget(self, *_: object, but: object = ()) -> None: ...
 
 
 def silence(arena: Arena, *names: str) -> None:
