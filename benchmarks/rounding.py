@@ -165,6 +165,8 @@ class Party:
         return cls(backend, executor, State.of(0, bundle.initial))
 
     def step(self) -> None:
+        """NOTE: the state is offered, as a run does, so that its memory is used again."""
+        self.state.offer()
         self.state, _ = self.executor.step(self.state, False)
 
     def checkpoint(self) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import State
+from referee_py.execute import FastExecutor, State
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
@@ -110,6 +110,7 @@ def overhead(text: Path | None, turns: int, models: Sequence[str] = TIMED) -> Ta
                         if turn >= WARM_UP:
                             found.append(time.process_time() - began)
                     _same(trainer.state, auditor.state)
+                _compiled(trainer, auditor)
                 over = [f"{ratio(times[who], times[base]):.2f}" for base in (1, 0) for who in (2, 3)]
                 table.add(name, str(bits), *(ms(value) for value in medians(times)), *over)
     return table
@@ -230,6 +231,12 @@ def _plain(recipe: Recipe, steps: int) -> list[float]:
             ]
             distances.append(math.sqrt(float(sum(apart).detach())))
     return distances
+
+
+def _compiled(*parties: Party) -> None:
+    for party in parties:
+        if not isinstance(party.executor, FastExecutor) or party.executor.compiled is None:
+            raise AssertionError("steps ran node by node, which says nothing of a run")
 
 
 def _same(a: State, b: State) -> None:

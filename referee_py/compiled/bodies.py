@@ -313,7 +313,12 @@ class _Fusion:
             return Operand(Of.INPUT, places[self._key(*self._lies(value, node))])
 
         operators = tuple(
-            Operator(node, tuple(operand(value, node) for value in node.inputs), self._space(node)[1])
+            Operator(
+                node,
+                tuple(operand(value, node) for value in node.inputs),
+                self._space(node)[1],
+                self._graph.item_size(node.outputs[0]),
+            )
             for node in self._order
         )
         given = tuple((spec[0], strides) for spec, _, strides in inputs.values())

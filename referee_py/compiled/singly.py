@@ -18,7 +18,6 @@ from .graph import REDUCTIONS, Node
 
 Execute = Callable[[int, str, Sequence[Array], dict[str, Any]], list[Array]]
 """The outputs of a node, by its number, operator, inputs and attributes."""
-_LARGEST = max(ITEM_SIZE.values())
 
 
 class Of(Enum):
@@ -36,11 +35,12 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True)
 class Operator:
-    """A node of a group. `items`: it gives one element a row, and takes as many."""
+    """A node of a group. `items`: it gives one element a row, and takes as many. `size` is of an element, in bytes."""
 
     node: Node
     operands: tuple[Operand, ...]
     items: bool
+    size: int
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,29 @@ class Singly:
 
     @cached_property
     def nbytes(self) -> int:
-        """At most, of all values and operands that there are at any time."""
+        """At most, of all values and copies of operands that there are at any time."""
+        made = {each.node.outputs[0]: each for each in self.operators}
         live = most = 0
         for each, done in zip(self.operators, self._released, strict=True):
-            live += 1
-            most = max(most, live + len(each.operands))
-            live -= len(done)
-        return most * math.prod(self.domain) * _LARGEST
+            space = self._space(each)
+            copied = [
+                o for o in each.operands if o.of is not Of.VALUE or self._shape(made[o.number]) != space
+            ]
+            live += self._bytes(each)
+            most = max(most, live + sum(math.prod(space) * self._size(o, made) for o in copied))
+            live -= sum(self._bytes(made[value]) for value in done)
+        return most
+
+    def _size(self, operand: Operand, made: Mapping[int, Operator]) -> int:
+        """Bytes of an element."""
+        if operand.of is Of.INPUT:
+            return ITEM_SIZE[self.inputs[operand.number][0]]
+        if operand.of is Of.VALUE:
+            return made[operand.number].size
+        return ITEM_SIZE[Dtype(self.scalars[operand.number].attrs["dtype"])]
+
+    def _bytes(self, operator: Operator) -> int:
+        return math.prod(self._shape(operator)) * operator.size
 
     @cached_property
     def _released(self) -> list[list[int]]:
@@ -98,7 +114,12 @@ class Singly:
         return found
 
     def _space(self, operator: Operator) -> Shape:
+        """Of its operands."""
         return (*self.domain[:-1], 1) if operator.items else self.domain
+
+    def _shape(self, operator: Operator) -> Shape:
+        """Of its result."""
+        return (*self.domain[:-1], 1) if operator.node.op in REDUCTIONS else self._space(operator)
 
     def _array(self, operand: Operand, inputs: Sequence[Array], values: Mapping[int, Array]) -> Array:
         if operand.of is Of.INPUT:
@@ -113,4 +134,6 @@ def _spread(array: Array, shape: Shape) -> Array:
     """An operand for the elements of this shape. If these are items: one a row, since all of a row are the same."""
     if array.ndim == len(shape) and shape[-1:] == (1,) != array.shape[-1:]:
         array = array[..., :1]
+    if array.shape == shape and array.flags.c_contiguous:
+        return array
     return np.broadcast_to(array, shape).copy()
