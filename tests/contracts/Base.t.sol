@@ -25,6 +25,8 @@ interface Vm {
         returns (uint256[] memory);
     function getCode(string calldata artifact) external view returns (bytes memory);
     function prank(address sender) external;
+    function startPrank(address sender) external;
+    function stopPrank() external;
     function readFile(string calldata path) external view returns (string memory);
     function sign(uint256 key, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
     function snapshotGasLastCall(string calldata group, string calldata name) external returns (uint256);

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Tried} from "./Tried.sol";
+import {Dispute, ICourt, Opening, Stage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+
+/// @notice From an element to one step of its chain, and the clocks meanwhile. The chain is a sum of 600 elements.
+contract StepsTest is Tried {
+    uint64[] private truth = _partial(type(uint256).max);
+
+    /// @dev The sums of the first elements, wrong from some step on.
+    function _partial(uint256 wrongFrom) private pure returns (uint64[] memory sums) {
+        sums = new uint64[](COUNT + 1);
+        uint64[] memory values = a();
+        for (uint256 i = 0; i < COUNT; ++i) {
+            sums[i + 1] = sums[i] + values[i] + (i == wrongFrom ? 1 : 0);
+        }
+    }
+
+    function _opened(uint64 value0, uint64 value1) private returns (Dispute memory d) {
+        d = disputeOfSum(value0, value1);
+        open(d);
+        court.showOutput(trialId, 0, d, tensor(single(value0)).root);
+        court.showOutput(trialId, 1, d, tensor(single(value1)).root);
+        inStage(Stage.Leaf);
+        bytes memory leaf0 = leafOf(single(value0), 0);
+        court.compare(trialId, d, leaf0, leafOf(single(value1), 0), inputsOfSum(), noLog());
+        inStage(Stage.Post);
+        Trial memory t = court.getTrial(trialId);
+        eq(t.steps, COUNT, "steps");
+        eq(t.stateBytes, 8, "bytes of a state");
+    }
+
+    function _states(uint64[] memory sums) private view returns (bytes memory states) {
+        uint64[] memory places = court.places(trialId);
+        for (uint256 i = 0; i + 1 < places.length; ++i) {
+            states = abi.encodePacked(states, sums[places[i]]);
+        }
+    }
+
+    /// @dev A round: side 0 posts its states, side 1 names the first that it has otherwise.
+    function _round(uint64[] memory sums0, uint64[] memory sums1) private {
+        bytes memory states = _states(sums0);
+        vm.prank(alice);
+        court.post(trialId, states);
+        uint64[] memory places = court.places(trialId);
+        uint256 place = 0;
+        while (place + 1 < places.length && sums0[places[place]] == sums1[places[place]]) ++place;
+        bytes memory own = place + 1 < places.length ? abi.encodePacked(sums1[places[place]]) : bytes("");
+        vm.prank(bob);
+        court.answer(trialId, states, place, own);
+    }
+
+    function _toStep(uint64[] memory sums0, uint64[] memory sums1) private {
+        for (uint256 rounds = 0; court.getTrial(trialId).stage == Stage.Post; ++rounds) {
+            yes(rounds < 4, "the interval shrinks");
+            _round(sums0, sums1);
+        }
+        inStage(Stage.Step);
+    }
+
+    function _judge(Dispute memory d) private {
+        uint64 lo = court.getTrial(trialId).lo;
+        Opening[] memory openings = new Opening[](1);
+        openings[0] = opening(0, a(), lo);
+        court.judge(trialId, d, inputsOfSum(), abi.encodePacked(truth[lo]), openings);
+    }
+
+    function test_aWrongStepLosesWhereverItIs() public {
+        uint256[5] memory steps = [uint256(0), 1, 255, 300, 599];
+        for (uint256 i = 0; i < steps.length; ++i) {
+            (uint64[] memory right, uint64[] memory wrong) = (truth, _partial(steps[i]));
+            for (uint8 liar = 0; liar < 2; ++liar) {
+                (uint64[] memory sums0, uint64[] memory sums1) = liar == 0 ? (wrong, right) : (right, wrong);
+                Dispute memory d = _opened(sums0[COUNT], sums1[COUNT]);
+                _toStep(sums0, sums1);
+                eq(court.getTrial(trialId).lo, steps[i], "the wrong step");
+                _judge(d);
+                decided(uint8(1 << liar));
+            }
+        }
+    }
+
+    function test_bothCanBeWrongInOneStep() public {
+        (uint64[] memory sums0, uint64[] memory sums1) = (_partial(300), _partial(300));
+        for (uint256 i = 301; i <= COUNT; ++i) {
+            ++sums1[i];
+        }
+        Dispute memory d = _opened(sums0[COUNT], sums1[COUNT]);
+        _toStep(sums0, sums1);
+        _judge(d);
+        decided(3);
+    }
+
+    function test_statesAreSaidByTheSidesThemselvesAndFitThePlaces() public {
+        uint64[] memory wrong = _partial(300);
+        _opened(wrong[COUNT], truth[COUNT]);
+        eq(court.places(trialId).length, 256, "places of a round");
+        bytes memory states = _states(wrong);
+        vm.expectRevert(abi.encodeWithSelector(ICourt.NotPlayer.selector, bob, alice));
+        vm.prank(bob);
+        court.post(trialId, states);
+        vm.prank(alice);
+        refuses(ICourt.BadStates.selector);
+        court.post(trialId, new bytes(8));
+        vm.prank(alice);
+        court.post(trialId, states);
+
+        uint64[] memory places = court.places(trialId);
+        bytes memory same = abi.encodePacked(wrong[places[3]]);
+        vm.prank(alice);
+        refuses(ICourt.NotPlayer.selector);
+        court.answer(trialId, states, 3, same);
+        vm.startPrank(bob);
+        refuses(ICourt.AnotherHash.selector);
+        court.answer(trialId, same, 3, same);
+        refuses(ICourt.NoSuchPlace.selector);
+        court.answer(trialId, states, 256, same);
+        refuses(ICourt.BadStates.selector);
+        court.answer(trialId, states, 3, "");
+        refuses(ICourt.SameState.selector);
+        court.answer(trialId, states, 3, same);
+        refuses(ICourt.StateNotNeeded.selector);
+        court.answer(trialId, states, 255, same);
+        vm.stopPrank();
+    }
+
+    function test_whoDoesNotAnswerIsLate() public {
+        uint64[] memory wrong = _partial(300);
+        _opened(wrong[COUNT], truth[COUNT]);
+        eq(court.deadline(trialId), block.timestamp + CLOCK, "side 0 has its whole clock");
+        pass(CLOCK);
+        refuses(ICourt.NotTooLate.selector);
+        court.timeout(trialId);
+        bytes memory states = _states(wrong);
+        vm.prank(alice);
+        court.post(trialId, states); // in the last second
+        pass(CLOCK + 1);
+        vm.expectRevert(abi.encodeWithSelector(ICourt.TooLate.selector, trialId, 2));
+        vm.prank(bob);
+        court.answer(trialId, states, 3, states);
+        court.timeout(trialId);
+        eq(losers, 2, "side 1");
+        yes(late, "by the clock");
+        refuses(ICourt.NotTooLate.selector);
+        court.timeout(trialId);
+        eq(court.deadline(trialId), 0, "nobody owes anything");
+    }
+
+    function test_atTheStepBothOweAndTheSlowerFallsFirst() public {
+        uint64[] memory wrong = _partial(300);
+        _opened(wrong[COUNT], truth[COUNT]);
+        pass(10); // side 0 owes
+        _toStep(wrong, truth);
+        eq(court.getTrial(trialId).clock[0], CLOCK - 10, "charged");
+        eq(court.getTrial(trialId).clock[1], CLOCK, "not charged");
+        pass(CLOCK - 9);
+        court.timeout(trialId);
+        eq(losers, 1, "side 0");
+    }
+
+    function test_bothSilentBothLose() public {
+        open(disputeOfSum(1, 2));
+        pass(CLOCK + 1);
+        court.timeout(trialId);
+        eq(losers, 3, "both");
+        yes(late, "by the clock");
+    }
+
+    function test_movesOfOneStageAreRefusedInAnother() public {
+        Dispute memory d = disputeOfSum(1, 2);
+        open(d);
+        Tensor[] memory inputs = inputsOfSum();
+        bytes32[] memory none = new bytes32[](0);
+        vm.expectRevert(
+            abi.encodeWithSelector(ICourt.WrongStage.selector, trialId, Stage.Outputs, Stage.Walk)
+        );
+        court.reveal(trialId, 0, none);
+        refuses(ICourt.WrongStage.selector);
+        court.descend(trialId, d, 0, 0, none, 0, none);
+        refuses(ICourt.WrongStage.selector);
+        court.showLeaf(trialId, 0, "");
+        refuses(ICourt.WrongStage.selector);
+        court.compare(trialId, d, "", "", inputs, noLog());
+        refuses(ICourt.WrongStage.selector);
+        court.post(trialId, "");
+        refuses(ICourt.WrongStage.selector);
+        court.answer(trialId, "", 0, "");
+        refuses(ICourt.WrongStage.selector);
+        court.judge(trialId, d, inputs, "", new Opening[](0));
+        refuses(ICourt.NoSuchSide.selector);
+        court.showOutput(trialId, 2, d, 0);
+        refuses(ICourt.AnotherHash.selector);
+        court.showOutput(trialId, 0, d, keccak256("another"));
+        eq(court.places(trialId).length, 0, "no places yet");
+        refuses(ICourt.WrongStage.selector);
+        court.showOutput(trialId + 1, 0, d, 0);
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "../Base.t.sol";
+import {Tree, Trees} from "../support/Trees.sol";
+import {Court} from "contracts/Court.sol";
+import {LogBlock} from "contracts/commit/Logs.sol";
+import {Shape} from "contracts/element/IRule.sol";
+import {Dispute, IBench, Opening, Stage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+import {Record} from "contracts/interfaces/IReferee.sol";
+
+/// @title Tried
+/// @notice A test that opens trials of two operators on i64 tensors of 600 elements, in five leaves, and is told how they end.
+///
+///     0 add    [600] + [600] -> [600]
+///     1 sum    [600] -> a number, in 600 steps
+abstract contract Tried is Base, IBench {
+    using Trees for Tree;
+
+    uint256 internal constant COUNT = 600;
+    uint64 internal constant CLOCK = 100;
+    bytes internal constant ADD = hex"0001020102000000000002000000010002010000000000000258";
+    bytes internal constant SUM = hex"0028010102000000000002000100000000000000000000000000000000";
+
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    address internal alice = address(0xA11CE); // side 0
+    address internal bob = address(0xB0B); // side 1
+    uint256 internal trialId;
+    uint256 private _opened;
+    uint8 internal losers;
+    bool internal late;
+
+    constructor() {
+        vm.warp(1_700_000_000);
+    }
+
+    function _opset() private returns (address) {
+        address[10] memory rules;
+        rules[0] = deploy("Elementwise.sol:Elementwise", "");
+        rules[4] = deploy("Reductions.sol:Reductions", "");
+        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+    }
+
+    function ruled(uint256 id, uint8 losers_, bool late_) external {
+        yes(msg.sender == address(court) && id == _opened, "the court tells of this trial");
+        yes(losers == 0, "once");
+        (losers, late) = (losers_, late_);
+    }
+
+    // ------------------------------------------------------------------ tensors
+
+    function a() internal pure returns (uint64[] memory values) {
+        values = new uint64[](COUNT);
+        for (uint64 i = 0; i < COUNT; ++i) {
+            values[i] = i * i + 1;
+        }
+    }
+
+    function b() internal pure returns (uint64[] memory values) {
+        values = new uint64[](COUNT);
+        for (uint64 i = 0; i < COUNT; ++i) {
+            values[i] = type(uint64).max - 7 * i; // -1 - 7i
+        }
+    }
+
+    function added() internal pure returns (uint64[] memory values) {
+        (uint64[] memory x, uint64[] memory y) = (a(), b());
+        values = new uint64[](COUNT);
+        for (uint256 i = 0; i < COUNT; ++i) {
+            unchecked {
+                values[i] = x[i] + y[i];
+            }
+        }
+    }
+
+    function single(uint64 value) internal pure returns (uint64[] memory values) {
+        values = new uint64[](1);
+        values[0] = value;
+    }
+
+    /// @dev The `index`-th leaf, little-endian.
+    function leafOf(uint64[] memory values, uint256 index) internal pure returns (bytes memory leaf) {
+        uint256 first = index * 128;
+        uint256 count = values.length - first < 128 ? values.length - first : 128;
+        leaf = new bytes(8 * count);
+        for (uint256 i = 0; i < 8 * count; ++i) {
+            leaf[i] = bytes1(uint8(values[first + i / 8] >> (8 * (i % 8))));
+        }
+    }
+
+    function treeOf(uint64[] memory values) internal pure returns (Tree memory) {
+        bytes32[] memory leaves = new bytes32[]((values.length + 127) / 128);
+        for (uint256 i = 0; i < leaves.length; ++i) {
+            leaves[i] = sha256(abi.encodePacked(uint8(0x01), leafOf(values, i)));
+        }
+        return Trees.build(0x10, leaves);
+    }
+
+    function tensor(uint64[] memory values) internal pure returns (Tensor memory t) {
+        t.shape.dtype = 2;
+        t.shape.dims = new uint64[](values.length == 1 ? 0 : 1);
+        if (values.length > 1) t.shape.dims[0] = uint64(values.length);
+        t.root = treeOf(values).root();
+    }
+
+    function hashOf(Tensor memory t) internal pure returns (bytes32) {
+        bytes memory dims = t.shape.dims.length == 0 ? bytes("") : abi.encodePacked(t.shape.dims[0]);
+        return sha256(abi.encodePacked(hex"0202", uint8(t.shape.dims.length), dims, t.root));
+    }
+
+    function opening(uint8 input, uint64[] memory values, uint64 element)
+        internal
+        pure
+        returns (Opening memory)
+    {
+        return Opening(input, element, leafOf(values, element / 128), treeOf(values).path(element / 128));
+    }
+
+    // ------------------------------------------------------------------ trials
+
+    /// @dev Of `add`, between these outputs.
+    function disputeOfAdd(bytes32 root0, bytes32 root1) internal pure returns (Dispute memory d) {
+        Tensor memory output = tensor(a());
+        for (uint256 side = 0; side < 2; ++side) {
+            Record memory r = d.records[side];
+            r.structure = sha256(abi.encodePacked(uint8(0x03), ADD));
+            (r.inputs, r.outputs) = (new bytes32[](2), new bytes32[](1));
+            (r.inputs[0], r.inputs[1]) = (hashOf(tensor(a())), hashOf(tensor(b())));
+            output.root = side == 0 ? root0 : root1;
+            r.outputs[0] = hashOf(output);
+        }
+        (d.structure, d.mode) = (ADD, 1);
+    }
+
+    /// @dev Of `sum`, between these values.
+    function disputeOfSum(uint64 value0, uint64 value1) internal pure returns (Dispute memory d) {
+        for (uint256 side = 0; side < 2; ++side) {
+            Record memory r = d.records[side];
+            r.structure = sha256(abi.encodePacked(uint8(0x03), SUM));
+            (r.inputs, r.outputs) = (new bytes32[](1), new bytes32[](1));
+            r.inputs[0] = hashOf(tensor(a()));
+            r.outputs[0] = hashOf(tensor(single(side == 0 ? value0 : value1)));
+        }
+        (d.structure, d.mode) = (SUM, 1);
+    }
+
+    function open(Dispute memory d) internal {
+        trialId = court.open(++_opened, [alice, bob], [CLOCK, CLOCK], d);
+        (losers, late) = (0, false);
+    }
+
+    function inputsOfAdd() internal pure returns (Tensor[] memory inputs) {
+        inputs = new Tensor[](2);
+        (inputs[0], inputs[1]) = (tensor(a()), tensor(b()));
+    }
+
+    function inputsOfSum() internal pure returns (Tensor[] memory inputs) {
+        inputs = new Tensor[](1);
+        inputs[0] = tensor(a());
+    }
+
+    function noLog() internal pure returns (LogBlock memory log) {}
+
+    // ------------------------------------------------------------------ checks
+
+    function inStage(Stage want) internal view {
+        eq(uint256(court.getTrial(trialId).stage), uint256(want), "stage");
+    }
+
+    function decided(uint8 want) internal view {
+        inStage(Stage.Done);
+        eq(losers, want, "losers");
+        yes(!late, "by what is right, not by the clock");
+        eq(court.getTrial(trialId).losers, want, "kept");
+    }
+}
