@@ -72,7 +72,7 @@ test: setup lint forge-test ## Lint, contract tests and the quick Python tests
 	$(PYTEST) -m 'not slow' $(ARGS)
 
 .PHONY: test-all
-test-all: setup lint forge-test forge-test-portable campaign mutants slither prove ## As test, with slow tests, older chains, and what audits contracts
+test-all: setup lint forge-test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains, and what audits contracts
 	$(PYTEST) $(ARGS)
 
 .PHONY: forge-test
@@ -90,6 +90,10 @@ campaign: setup ## A million acts of honest and hostile parties
 .PHONY: mutants
 mutants: setup ## Whether the contract tests notice errors
 	$(BIN)/python scripts/mutants.py
+
+.PHONY: coverage
+coverage: setup ## Whether the contract tests run the lines of the game contracts
+	$(BIN)/python scripts/coverage.py
 
 # In an environment of its own: these tools want other versions of what nodes are made of.
 $(AUDIT): $(VENV) scripts/audit.txt
