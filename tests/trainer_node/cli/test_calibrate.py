@@ -87,6 +87,11 @@ def test_what_is_no_program(assay: Assay) -> None:
     assert "no recipe 'no-such-thing'" in errors
 
 
+def _hear_interrupts() -> None:
+    """NOTE: whoever runs in the background of a shell ignores them, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _drain(pipe: int) -> None:
     """Read until the other end is closed."""
     with contextlib.suppress(OSError):
@@ -101,7 +106,11 @@ def test_interrupted_it_keeps_what_it_has_seen(folder: Path, tmp_path: Path) -> 
     environment = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "120"}
     pipe, terminal = os.openpty()
     with subprocess.Popen(
-        [*command, "--out", str(file)], stdout=subprocess.PIPE, stderr=terminal, env=environment
+        [*command, "--out", str(file)],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=environment,
+        preexec_fn=_hear_interrupts,
     ) as process:
         os.close(terminal)
         seen = b""
