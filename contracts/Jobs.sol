@@ -16,8 +16,14 @@ import {Pairing} from "./jobs/Pairing.sol";
 contract Jobs is Pairing {
     // ------------------------------------------------------------------ storage
 
+    struct Challenge {
+        bytes32 commitment;
+        uint64 committedAt;
+    }
+
     /// @dev Number of a sender's slot plus one, so that zero says none.
     mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
+    mapping(uint256 jobId => mapping(address challenger => Challenge)) private _challenges;
 
     // ------------------------------------------------------------------ constructor
 
@@ -75,7 +81,13 @@ contract Jobs is Pairing {
         _claim(jobId, job, claim.root, claim.last, claim.uri, true);
     }
 
-    function challenge(uint256 jobId, Claim calldata claim)
+    function commitChallenge(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Challenge) {
+        if (commitment == 0) revert EmptyCommitment();
+        _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
+        emit ChallengeCommitted(jobId, msg.sender, commitment);
+    }
+
+    function challenge(uint256 jobId, Claim calldata claim, bytes32 salt)
         external
         payable
         nonReentrant
@@ -89,6 +101,7 @@ contract Jobs is Pairing {
         if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
         // SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
         if (_isClaimed(jobId, claim.root)) revert RootClaimed(claim.root);
+        _checkCommitted(jobId, claim, salt);
         _checkClaim(job, claim);
 
         _claim(jobId, job, claim.root, claim.last, claim.uri, false);
@@ -148,6 +161,11 @@ contract Jobs is Pairing {
 
     // ------------------------------------------------------------------ views
 
+    function challengeOf(uint256 jobId, address account) external view returns (bytes32, uint64) {
+        Challenge storage committed = _challenges[jobId][account];
+        return (committed.commitment, committed.committedAt);
+    }
+
     function commitmentOf(
         uint256 jobId,
         address sender,
@@ -167,6 +185,15 @@ contract Jobs is Pairing {
 
     function _checkStake(Job storage job) private view {
         if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
+    }
+
+    /// @dev SAFETY: who has seen a claim on its way into a block can commit to it in that block at the earliest.
+    function _checkCommitted(uint256 jobId, Claim calldata claim, bytes32 salt) private view {
+        Challenge storage committed = _challenges[jobId][msg.sender];
+        if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);
+        if (block.timestamp <= committed.committedAt) revert TooSoon(committed.committedAt);
+        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, 0, salt);
+        if (have != committed.commitment) revert WrongCommitment(have, committed.commitment);
     }
 
     /// @dev `last` must be the last checkpoint of the run.

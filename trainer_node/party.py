@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 
-from referee_py.commit import Record
+from referee_py.commit import NO_LOG, Record
 from referee_py.execute import Claim
 from referee_py.game.jobs import commitment
 from referee_py.game.state import Phase
@@ -118,7 +118,7 @@ class Party:
                 self._dispute(snapshot, job, own, hearings)
         finally:
             for act in acts:
-                self._act(job, act, own)
+                self._act(snapshot, job, act, own)
         return ours or (own is not None and job.open_matches > 0)
 
     def _reserve(self, job: Job, bond: int) -> None:
@@ -171,7 +171,7 @@ class Party:
         assert self._transactions is not None
         return self._transactions.address
 
-    def _act(self, job: Job, act: Do, own: Claim | None) -> None:
+    def _act(self, snapshot: Snapshot, job: Job, act: Do, own: Claim | None) -> None:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
         if act is Do.JOIN:
@@ -180,15 +180,20 @@ class Party:
             self._send(Call.of(jobs, "finalize", job.id))
         elif own is not None:
             claim = (own.root, own.last, list(own.path), self._uri)
-            salt = salt_of(key.account, self._client.deployment.chain_id, str(jobs.address), job.id)
+            where = (self._client.deployment.chain_id, str(jobs.address), job.id, key.address)
+            salt = salt_of(key.account, *where[:3])
             if act is Do.COMMIT:
-                run = (own.root, own.last, own.logs)
-                where = (self._client.deployment.chain_id, str(jobs.address), job.id, key.address)
-                self._send(Call.of(jobs, "commit", job.id, commitment(*where, *run, salt)))
+                committed = commitment(*where, own.root, own.last, own.logs, salt)
+                self._send(Call.of(jobs, "commit", job.id, committed))
             elif act is Do.REVEAL:
                 self._send(Call.of(jobs, "reveal", job.id, claim, own.logs, salt))
             elif act is Do.CHALLENGE:
-                self._send(Call.of(jobs, "challenge", job.id, claim, value=job.stake))
+                # NOTE: the commitment first; the claim when it is seen on the chain.
+                committed = commitment(*where, own.root, own.last, NO_LOG, salt)
+                if snapshot.challenge_of(job.id, key.address) != committed:
+                    self._send(Call.of(jobs, "commitChallenge", job.id, committed))
+                else:
+                    self._send(Call.of(jobs, "challenge", job.id, claim, salt, value=job.stake))
 
     def _send(self, call: Call) -> None:
         assert self._transactions is not None

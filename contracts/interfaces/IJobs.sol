@@ -166,6 +166,7 @@ interface IJobs is IEscrow {
     );
     event Joined(uint256 indexed jobId, address indexed trainer);
     event Committed(uint256 indexed jobId, address indexed trainer, bytes32 commitment);
+    event ChallengeCommitted(uint256 indexed jobId, address indexed challenger, bytes32 commitment);
     event PhaseEnds(uint256 indexed jobId, uint64 commitEnd, uint64 revealEnd, uint64 challengeEnd);
     event Claimed(
         uint256 indexed jobId,
@@ -211,6 +212,8 @@ interface IJobs is IEscrow {
     error EmptyCommitment();
     error NothingCommitted(uint256 jobId, address trainer);
     error WrongCommitment(bytes32 have, bytes32 want);
+    /// @notice A challenge is shown later than it was committed to.
+    error TooSoon(uint256 committedAt);
     /// @notice The mode of this job has no rounding logs.
     error UnexpectedLogs(bytes32 logs);
     /// @notice A mode with rounding logs: nobody can claim before the trainer's logs are known.
@@ -240,9 +243,13 @@ interface IJobs is IEscrow {
     /// @param logs The root of the run's rounding logs; zero in a mode that has none.
     function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external;
 
-    /// @notice Challenge: anybody without a claim in this job stakes one, of a root that no living claim has; the value
-    /// is the stake, exactly.
-    function challenge(uint256 jobId, Claim calldata claim) external payable;
+    /// @notice Challenge: anybody commits to a claim; again replaces what was there.
+    function commitChallenge(uint256 jobId, bytes32 commitment) external;
+
+    /// @notice Challenge: anybody without a claim in this job stakes one that it has committed to in an earlier block, of a
+    /// root that no living claim has; the value is the stake, exactly.
+    /// @dev Whoever sees a claim on its way into a block is too late to commit to it, so nobody takes another's.
+    function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
 
     /// @notice The job's referee ends a match.
     /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only, which voids the job.
@@ -290,7 +297,13 @@ interface IJobs is IEscrow {
         view
         returns (bool open, uint8 group0, uint8 group1);
 
-    /// @notice What a sender would commit to.
+    /// @notice What an account has committed to challenge with, and when; zero if it has not.
+    function challengeOf(uint256 jobId, address account)
+        external
+        view
+        returns (bytes32 commitment, uint64 committedAt);
+
+    /// @notice What a sender would commit to. A challenger has no logs to commit to: zero.
     function commitmentOf(
         uint256 jobId,
         address sender,

@@ -110,7 +110,12 @@ class Book(Escrow):
             self._end_reveal(job, now)
         self._claim(job_id, claim, sender, slot=True, now=now)
 
-    def challenge(self, job_id: int, claim: Claim, sender: str, value: int, now: int) -> None:
+    def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
+        job = self._during(job_id, JobPhase.CHALLENGE, now)
+        require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
+        job.challenges[sender] = (commitment, now)
+
+    def challenge(self, job_id: int, claim: Claim, salt: bytes, sender: str, value: int, now: int) -> None:
         job = self._during(job_id, JobPhase.CHALLENGE, now)
         require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
@@ -121,8 +126,17 @@ class Book(Escrow):
         # SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
         claimed = any(group.root == claim.root and not group.dead for group in job.groups)
         require(not claimed, refusals.RootClaimed, claim.root)
+        self._check_committed(job_id, claim, salt, sender, now)
         _check_claim(job, claim)
         self._claim(job_id, claim, sender, slot=False, now=now)
+
+    def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
+        """Who has seen a claim on its way into a block can commit to it in that block at the earliest."""
+        committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
+        require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
+        require(now > at, refusals.TooSoon, at)
+        have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
+        require(have == committed, refusals.WrongCommitment, have, committed)
 
     def finalize(self, job_id: int, now: int) -> None:
         job = self._during(job_id, JobPhase.CLOSING, now)

@@ -113,6 +113,8 @@ class Job:
     groups: list[Group] = field(default_factory=list)
     accepted: int | None = None
     logs: bytes = NO_LOG
+    challenges: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    """By account: what it has committed to challenge with, and when."""
 
     def phase(self, now: int) -> JobPhase:
         """A phase contains its first instant, not its last."""

@@ -175,6 +175,10 @@ class NothingCommitted(Refusal):
     """The sender has committed to nothing in this job."""
 
 
+class TooSoon(Refusal):
+    """A challenge is shown no later than it was committed to (at)."""
+
+
 class WrongCommitment(Refusal):
     """The claim is not what the sender committed to (have, want)."""
 

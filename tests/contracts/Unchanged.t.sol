@@ -125,10 +125,14 @@ contract UnchangedJobsTest is Market {
         _job = claimed(7);
         Claim memory c = claim(8);
         c.last = root(9);
+        bytes32 commitment = jobs.commitmentOf(_job, person(2), c.root, c.last, 0, 0);
+        vm.prank(person(2));
+        jobs.commitChallenge(_job, commitment);
+        pass(1);
         bytes32 before = _state();
         vm.prank(person(2));
         refuses(Merkle.PathMismatch.selector);
-        jobs.challenge{value: STAKE}(_job, c);
+        jobs.challenge{value: STAKE}(_job, c, 0);
         eq(_state(), before, "state");
         challenge(_job, person(2), 8);
         yes(_state() != before, "the right proof does");

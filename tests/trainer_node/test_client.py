@@ -215,7 +215,13 @@ def test_rounding_logs_are_the_jobs(town: Town) -> None:
         one.send(Call.of(jobs, "reveal", job_id, claim, h(43), h(9)))
     one.send(Call.of(jobs, "reveal", job_id, claim, logs, h(9)))
     other = (LIED_RUN.root, LIED_RUN.leaves[-1], LIED_RUN.path(3), "http://two")
-    two.send(Call.of(jobs, "challenge", job_id, other, value=STAKE))
+    hashed = commitment(
+        31337, str(jobs.address), job_id, two.address, LIED_RUN.root, LIED_RUN.leaves[-1], bytes(32), h(9)
+    )
+    assert town.client.snapshot().challenge_of(job_id, two.address) == bytes(32)
+    two.send(Call.of(jobs, "commitChallenge", job_id, hashed))
+    assert town.client.snapshot().challenge_of(job_id, two.address) == hashed
+    two.send(Call.of(jobs, "challenge", job_id, other, h(9), value=STAKE))
     job = town.client.snapshot().job(job_id)
     assert (job.program, job.logs) == (rounded, logs)
     assert town.match(job_id).terms.logs == logs

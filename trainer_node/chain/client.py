@@ -146,6 +146,11 @@ class Snapshot:
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
 
+    def challenge_of(self, job_id: int, address: str) -> bytes:
+        """What the address has committed to challenge with; zero if nothing."""
+        who = Web3.to_checksum_address(address)
+        return bytes(self._view(self._contracts.jobs, "challengeOf", job_id, who)[0])
+
     def credits(self, address: str) -> list[tuple[Contract, int]]:
         """The contracts that owe the address something, and how much, in wei."""
         who = Web3.to_checksum_address(address)

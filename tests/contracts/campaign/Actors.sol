@@ -258,8 +258,12 @@ abstract contract Actors is Stage {
 
     function challenge(uint256 job, address who, uint16 run) internal {
         Claim memory c = _claim(run);
+        bytes32 commitment = jobs.commitmentOf(job, who, c.root, c.last, 0, "salt");
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, c);
+        jobs.commitChallenge(job, commitment);
+        pass(1);
+        vm.prank(who);
+        jobs.challenge{value: STAKE}(job, c, "salt");
         runOf[job][who] = run;
     }
 

@@ -148,22 +148,32 @@ contract ClaimsTest is Market {
         Tree memory tree = run.runTree(4, 0, 10);
         Claim memory c;
         (c.root, c.last, c.lastPath) = (tree.root(), run.checkpoint[8], tree.path(1));
-        vm.prank(person(1));
-        refuses(Merkle.PathMismatch.selector);
-        jobs.challenge{value: STAKE}(job, c);
+        _challengeRefused(job, c, Merkle.PathMismatch.selector);
         (c.last, c.lastPath) = (tree.levels[0][3], tree.path(3)); // the padding leaf
-        vm.prank(person(1));
-        refuses(Merkle.PathMismatch.selector);
-        jobs.challenge{value: STAKE}(job, c);
+        _challengeRefused(job, c, Merkle.PathMismatch.selector);
         (c.last, c.lastPath) = (tree.levels[1][1], new bytes32[](1)); // an inner node
         c.lastPath[0] = tree.levels[1][0];
-        vm.prank(person(1));
-        refuses(Merkle.WrongPathLength.selector);
-        jobs.challenge{value: STAKE}(job, c);
+        _challengeRefused(job, c, Merkle.WrongPathLength.selector);
         (c.last, c.lastPath) = (run.checkpoint[10], tree.path(2));
+        _commitTo(job, c);
         vm.prank(person(1));
-        jobs.challenge{value: STAKE}(job, c);
+        jobs.challenge{value: STAKE}(job, c, "salt");
         eq(jobs.groupsOf(job)[0].last, run.checkpoint[10], "last checkpoint");
+    }
+
+    /// @dev Whatever the claim, person 1 has committed to it.
+    function _commitTo(uint256 job, Claim memory c) private {
+        bytes32 commitment = jobs.commitmentOf(job, person(1), c.root, c.last, 0, "salt");
+        vm.prank(person(1));
+        jobs.commitChallenge(job, commitment);
+        pass(1);
+    }
+
+    function _challengeRefused(uint256 job, Claim memory c, bytes4 selector) private {
+        _commitTo(job, c);
+        vm.prank(person(1));
+        refuses(selector);
+        jobs.challenge{value: STAKE}(job, c, "salt");
     }
 
     // ------------------------------------------------------------------ rounding logs
@@ -226,7 +236,7 @@ contract ClaimsTest is Market {
         Claim memory c = claim(8);
         vm.prank(person(2));
         vm.expectRevert(abi.encodeWithSelector(IJobs.LogsNotRevealed.selector, job));
-        jobs.challenge{value: STAKE}(job, c);
+        jobs.challenge{value: STAKE}(job, c, 0);
         pass(PERIOD);
         jobs.finalize(job);
         inPhase(job, JobPhase.Unclaimed);
@@ -245,15 +255,59 @@ contract ClaimsTest is Market {
     function test_aChallengeIsInTimeAndFullyStaked() public {
         uint256 job = claimed(7);
         challengeRefused(job, person(2), 8, STAKE - 1, IJobs.WrongStake.selector);
+        commitChallenge(job, person(2), 8);
         Claim memory c = claim(8);
         c.uri = string(new bytes(513));
         vm.prank(person(2));
         refuses(IJobs.UriTooLong.selector);
-        jobs.challenge{value: STAKE}(job, c);
-        pass(PERIOD - 1);
+        jobs.challenge{value: STAKE}(job, c, bytes32(uint256(8)));
+        pass(PERIOD - 3);
         challenge(job, person(2), 8);
         pass(1);
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
+    }
+
+    function test_aChallengeCannotBeCopiedOnItsWay() public {
+        uint256 job = claimed(7);
+        challengeRefused(job, person(2), 8, STAKE, IJobs.NothingCommitted.selector);
+        bytes32 commitment = jobs.commitmentOf(job, person(2), root(8), root(8), 0, bytes32(uint256(8)));
+        vm.prank(person(2));
+        jobs.commitChallenge(job, commitment);
+        (bytes32 kept, uint64 at) = jobs.challengeOf(job, person(2));
+        yes(kept == commitment && at == block.timestamp, "what was committed to, and when");
+        vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, block.timestamp));
+        this.challengeAs(job, person(2), 8);
+        pass(1);
+        // Somebody sees the claim before it is in a block: he can only commit to it, too late.
+        vm.prank(person(3));
+        jobs.commitChallenge(job, commitment); // of another sender, so it is not his
+        bytes32 own = jobs.commitmentOf(job, person(3), root(8), root(8), 0, bytes32(uint256(8)));
+        vm.prank(person(3));
+        jobs.commitChallenge(job, own);
+        refuses(IJobs.TooSoon.selector);
+        this.challengeAs(job, person(3), 8);
+        this.challengeAs(job, person(2), 8);
+        pass(1);
+        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
+        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongCommitment.selector);
+    }
+
+    function challengeAs(uint256 job, address who, uint256 output) external {
+        Claim memory c = claim(output);
+        vm.prank(who);
+        jobs.challenge{value: STAKE}(job, c, bytes32(output));
+    }
+
+    function test_aCommitmentToChallengeIsInTimeAndSomething() public {
+        uint256 job = post(1);
+        refuses(IJobs.WrongPhase.selector);
+        jobs.commitChallenge(job, keccak256("early"));
+        job = claimed(7);
+        refuses(IJobs.EmptyCommitment.selector);
+        jobs.commitChallenge(job, 0);
+        pass(PERIOD);
+        refuses(IJobs.WrongPhase.selector);
+        jobs.commitChallenge(job, keccak256("late"));
     }
 
     function test_aRootThatIsClaimedCannotBeClaimedAgain() public {

@@ -22,8 +22,11 @@ contract Grudger {
         while (true) {}
     }
 
-    function challenge(uint256 job, bytes calldata call) external {
-        job;
+    function commit(uint256 job, bytes32 commitment) external {
+        JOBS.commitChallenge(job, commitment);
+    }
+
+    function challenge(bytes calldata call) external {
         (bool ok,) = address(JOBS).call{value: 1 ether}(call);
         require(ok);
     }
@@ -207,7 +210,9 @@ contract EscrowTest is Market {
         uint256 job = claimed(8);
         Grudger grudger = new Grudger(jobs);
         fund(address(grudger));
-        grudger.challenge(job, abi.encodeCall(jobs.challenge, (job, claim(7))));
+        grudger.commit(job, jobs.commitmentOf(job, address(grudger), root(7), root(7), 0, 0));
+        pass(1);
+        grudger.challenge(abi.encodeCall(jobs.challenge, (job, claim(7), 0)));
         winByDefault(job, 7); // its prize is a credit
         pass(PERIOD);
         jobs.finalize(job);
@@ -258,6 +263,7 @@ contract EscrowTest is Market {
         challenge(job, person(2), 7);
         challenge(job, person(3), 8);
         challenge(job, person(4), 9);
+        commitChallenge(job, person(5), 10);
         challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
         crook.setNext(0);
         challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
@@ -267,6 +273,7 @@ contract EscrowTest is Market {
         (CrookedReferee crook, uint256 job,) = _crooked();
         crook.setReenter();
         challenge(job, person(2), 7);
+        commitChallenge(job, person(3), 8);
         challengeRefused(
             job, person(3), 8, STAKE, ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector
         );

@@ -99,7 +99,7 @@ contract PairingTest is Market {
     function test_aRootGivenAwayInTheLastSecondCanBeClaimedAgain() public {
         // 7 is right, but its trainer and the last-second challenger are one and the same.
         uint256 job = claimed(7);
-        pass(PERIOD - 1);
+        pass(PERIOD - 2);
         challenge(job, person(2), 8);
         winByDefault(job, 8);
         inPhase(job, JobPhase.Challenge); // again, for a whole period
@@ -107,7 +107,7 @@ contract PairingTest is Market {
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(job);
 
-        pass(PERIOD - 1);
+        pass(PERIOD - 2);
         challenge(job, person(3), 7);
         uint256 id = matchOf(job, 7);
         submit(id, 8, 7);
@@ -129,7 +129,7 @@ contract PairingTest is Market {
 
     function test_aMatchOpenedInTimeIsPlayedAfterTheEnd() public {
         uint256 job = claimed(7);
-        pass(PERIOD - 1);
+        pass(PERIOD - 2);
         challenge(job, person(2), 8);
         pass(1);
         winByDefault(job, 7);

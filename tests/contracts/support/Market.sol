@@ -182,10 +182,19 @@ abstract contract Market is Base {
         jobs.reveal(job, c, 0, bytes32(salt));
     }
 
+    /// @dev NOTE: a second goes by between the commitment and the claim.
     function challenge(uint256 job, address who, uint256 output) internal {
+        commitChallenge(job, who, output);
         Claim memory c = claim(output);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, c);
+        jobs.challenge{value: STAKE}(job, c, bytes32(output));
+    }
+
+    function commitChallenge(uint256 job, address who, uint256 output) internal {
+        bytes32 commitment = jobs.commitmentOf(job, who, root(output), root(output), 0, bytes32(output));
+        vm.prank(who);
+        jobs.commitChallenge(job, commitment);
+        pass(1);
     }
 
     function challengeRefused(uint256 job, address who, uint256 output, uint256 value, bytes4 selector)
@@ -194,7 +203,7 @@ abstract contract Market is Base {
         Claim memory c = claim(output);
         vm.prank(who);
         refuses(selector);
-        jobs.challenge{value: value}(job, c);
+        jobs.challenge{value: value}(job, c, bytes32(output));
     }
 
     function isClaimed(uint256 job, uint256 output) internal view returns (bool) {

@@ -10,6 +10,7 @@ from typing import Any
 
 from eth_account import Account
 
+from referee_py.commit import NO_LOG
 from referee_py.game import clock
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
@@ -177,7 +178,9 @@ class Game:
     def _job_action(self, now: int) -> Action | None:
         rng, sensible = self.rng, self._sensible(now)
         if rng.random() < 0.1:
-            name = rng.choice(("join", "commit", "reveal", "challenge", "finalize", "withdraw"))
+            name = rng.choice(
+                ("join", "commit", "reveal", "commit_challenge", "challenge", "finalize", "withdraw")
+            )
             party = rng.choice(self.parties)
         elif sensible:
             name, party = rng.choice(sensible)
@@ -203,7 +206,11 @@ class Game:
                 ]
                 return [("reveal", p) for p in committed if not trainers[p.address].revealed]
             case JobPhase.CHALLENGE:
-                return [("challenge", p) for p in parties if p.address not in claimed]
+                open_ = [p for p in parties if p.address not in claimed]
+                committed = [p for p in open_ if p.address in job.challenges]
+                return [("challenge", p) for p in committed] + [
+                    ("commit_challenge", p) for p in open_ if p not in committed
+                ]
             case JobPhase.CLOSING:
                 return [] if job.open_matches else [("finalize", parties[0])]
         purses = self.book.credits, self.book.panel.credits
@@ -235,13 +242,19 @@ class Game:
         )
 
     def _commit(self, party: Party, sender: str) -> Action:
-        book, run = self.book, party.run
-        where = (book.chain_id, book.address, self.job_id, party.address)
-        hashed = commitment(*where, run.root, run.last, party.logs, party.salt)
+        arguments = (self.job_id, self._commitment(party, party.logs))
+        return self._job_call("commit", sender, arguments, partial(self.book.commit, *arguments))
+
+    def _commit_challenge(self, party: Party, sender: str) -> Action:
+        arguments = (self.job_id, self._commitment(party, NO_LOG))
+        apply = partial(self.book.commit_challenge, *arguments)
+        return self._job_call("commitChallenge", sender, arguments, apply)
+
+    def _commitment(self, party: Party, logs: bytes) -> bytes:
         if self.rng.random() < 0.05:
-            hashed = self.rng.choice((bytes(32), value("commitment")))
-        arguments = (self.job_id, hashed)
-        return self._job_call("commit", sender, arguments, partial(book.commit, *arguments))
+            return self.rng.choice((bytes(32), value("commitment")))
+        where = (self.book.chain_id, self.book.address, self.job_id, party.address)
+        return commitment(*where, party.run.root, party.run.last, logs, party.salt)
 
     def _reveal(self, party: Party, sender: str) -> Action:
         claim, wire = self._claim(party)
@@ -252,8 +265,9 @@ class Game:
 
     def _challenge(self, party: Party, sender: str) -> Action:
         claim, wire = self._claim(party)
-        apply = partial(self.book.challenge, self.job_id, claim)
-        return self._job_call("challenge", sender, (self.job_id, wire), apply, stake=True)
+        salt = party.salt if self.rng.random() < 0.95 else value("salt")
+        apply = partial(self.book.challenge, self.job_id, claim, salt)
+        return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=True)
 
     def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:
         claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))

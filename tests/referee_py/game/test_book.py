@@ -43,7 +43,7 @@ class Story:
 
     def __post_init__(self) -> None:
         program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
-        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 60, RULES, (who(99),))
+        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 90, RULES, (who(99),))
         self.id = self.book.post(self.terms, CLIENT, REWARD, self.now)
         self.job = self.book.jobs[self.id]
 
@@ -60,8 +60,17 @@ class Story:
             self.book.reveal(self.id, claim(name), self.logs, salt, who(k), self.now)
         return self
 
+    def meaning(self, number: int, shown: Claim) -> Story:
+        """Commits to challenge with that claim, and a second goes by."""
+        where = (31337, JOBS, self.id, who(number))
+        hashed = commitment(*where, shown.root, shown.last, bytes(32), bytes(32))
+        self.book.commit_challenge(self.id, hashed, who(number), self.now)
+        self.now += 1
+        return self
+
     def challenged(self, number: int, name: str) -> Story:
-        self.book.challenge(self.id, claim(name), who(number), STAKE, self.now)
+        self.meaning(number, claim(name))
+        self.book.challenge(self.id, claim(name), bytes(32), who(number), STAKE, self.now)
         return self
 
     def ended(
@@ -98,7 +107,7 @@ def test_full_commitments_and_reveals_expect_phases_end_at_once() -> None:
     assert story.job.phase(1100) is JobPhase.REVEAL
     story.now = 1007
     story.trained("a", "b")
-    assert (story.job.commit_end, story.job.reveal_end, story.job.challenge_end) == (1007, 1007, 1067)
+    assert (story.job.commit_end, story.job.reveal_end, story.job.challenge_end) == (1007, 1007, 1097)
 
 
 def test_nobody_claims_expect_client_gets_the_reward_back() -> None:
@@ -123,10 +132,10 @@ def test_verifiers_decide_expect_a_tenth_for_those_who_voted_so() -> None:
 
 def test_both_lose_expect_no_prize_and_both_roots_claimable_again() -> None:
     story = Story().trained("a", "b")
-    story.now += 55
+    story.now += 85
     story.ended(1, 0b11)
     assert story.credits(who(1), who(2), BURNED) == [0, 0, 2 * STAKE]
-    assert story.job.challenge_end == story.now + 60, "time to claim a right root again"
+    assert story.job.challenge_end == story.now + 90, "time to claim a right root again"
     story.challenged(7, "a").finalized()
     assert story.credits(who(7)) == [STAKE + REWARD]
 

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from referee_py.commit import NO_LOG
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, JobTerms, Match, commitment
 from referee_py.game.refusals import Refusal
@@ -45,7 +46,11 @@ class Dispute:
         book.join(self.job, TRAINER, STAKE, self.now)
         book.commit(self.job, hashed, TRAINER, self.now)
         book.reveal(self.job, _claim(true), logs, SALT, TRAINER, self.now)
-        book.challenge(self.job, _claim(self.runs[1]), CHALLENGER, STAKE, self.now)
+        lie = self.runs[1]
+        hashed = commitment(31337, JOBS, self.job, CHALLENGER, lie.root, lie.last, NO_LOG, SALT)
+        book.commit_challenge(self.job, hashed, CHALLENGER, self.now)
+        self.now += 1
+        book.challenge(self.job, _claim(lie), SALT, CHALLENGER, STAKE, self.now)
 
     @property
     def match(self) -> Match:

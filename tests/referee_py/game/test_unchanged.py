@@ -46,7 +46,7 @@ def test_insufficient_stake_expect_no_slot_and_no_claim() -> None:
     refused(
         story,
         "WrongStake",
-        lambda: story.book.challenge(story.id, claim("b"), who(3), STAKE - 1, story.now),
+        lambda: story.book.challenge(story.id, claim("b"), SALT, who(3), STAKE - 1, story.now),
     )
     story.challenged(3, "b")
     assert len(story.job.claims) == 3
@@ -63,14 +63,14 @@ def test_double_claim_expect_refused() -> None:
             story,
             name,
             lambda number=number, run=run: story.book.challenge(  # type: ignore[misc]
-                story.id, claim(run), who(number), STAKE, story.now
+                story.id, claim(run), SALT, who(number), STAKE, story.now
             ),
         )
     story.challenged(3, "b")
     refused(
         story,
         "AlreadyClaimed",
-        lambda: story.book.challenge(story.id, claim("c"), who(3), STAKE, story.now),
+        lambda: story.book.challenge(story.id, claim("c"), SALT, who(3), STAKE, story.now),
     )
 
 
@@ -80,11 +80,15 @@ def test_late_moves_expect_refused() -> None:
     reveal = lambda: story.book.reveal(story.id, claim("a"), bytes(32), SALT, who(1), story.now)  # noqa: E731
     refused(story, "WrongPhase", join)
     refused(story, "WrongPhase", reveal)
+    story.meaning(5, claim("b"))
     story.now = story.job.challenge_end
-    challenge = lambda: story.book.challenge(story.id, claim("b"), who(5), STAKE, story.now)  # noqa: E731
+    challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
+    commit = lambda: story.book.commit_challenge(story.id, b"C" * 32, who(6), story.now)  # noqa: E731
     refused(story, "WrongPhase", challenge)
+    refused(story, "WrongPhase", commit)
     story.now -= 1
     challenge()
+    commit()
 
 
 def test_late_move_of_a_match_expect_refused() -> None:
@@ -106,11 +110,33 @@ def test_wrong_proof_expect_no_claim() -> None:
         replace(right, root=bytes(32)),
     )
     for shown in wrong:
+        story.meaning(3, shown)
         before = snapshot(story)
         with pytest.raises((Refusal, InvalidProof)):
-            story.book.challenge(story.id, shown, who(3), STAKE, story.now)
+            story.book.challenge(story.id, shown, SALT, who(3), STAKE, story.now)
         assert snapshot(story) == before
-    story.book.challenge(story.id, right, who(3), STAKE, story.now)
+    story.meaning(3, right)
+    story.book.challenge(story.id, right, SALT, who(3), STAKE, story.now)
+
+
+def test_challenge_of_another_expect_refused() -> None:
+    story = Story().trained("a", "a")
+    refused_as = lambda name, number, run: refused(  # noqa: E731
+        story, name, lambda: story.book.challenge(story.id, claim(run), SALT, who(number), STAKE, story.now)
+    )
+    refused_as("NothingCommitted", 3, "b")
+    refused(
+        story, "EmptyCommitment", lambda: story.book.commit_challenge(story.id, bytes(32), who(3), story.now)
+    )
+    story.meaning(3, claim("b"))
+    refused_as("WrongCommitment", 3, "c")
+    # Who sees the claim on its way commits to it in the same second at the earliest.
+    story.meaning(4, claim("b"))
+    story.now -= 1
+    refused_as("TooSoon", 4, "b")
+    story.book.challenge(story.id, claim("b"), SALT, who(3), STAKE, story.now)
+    story.now += 1
+    refused_as("RootClaimed", 4, "b")
 
 
 def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
@@ -127,7 +153,7 @@ def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
 def test_logs_not_revealed_expect_no_challenge() -> None:
     story = Story(slots=1, mode=Rounding().mode)
     story.now = story.job.reveal_end
-    challenge = lambda: story.book.challenge(story.id, claim("b"), who(5), STAKE, story.now)  # noqa: E731
+    challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
     refused(story, "LogsNotRevealed", challenge)
     other = Story(slots=1)
     other.now = other.job.reveal_end
