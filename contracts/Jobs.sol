@@ -161,7 +161,11 @@ contract Jobs is Pairing {
 
     // ------------------------------------------------------------------ views
 
-    function challengeOf(uint256 jobId, address account) external view returns (bytes32, uint64) {
+    function challengeOf(uint256 jobId, address account)
+        external
+        view
+        returns (bytes32 commitment, uint64 committedAt)
+    {
         Challenge storage committed = _challenges[jobId][account];
         return (committed.commitment, committed.committedAt);
     }

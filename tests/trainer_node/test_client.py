@@ -221,6 +221,7 @@ def test_rounding_logs_are_the_jobs(town: Town) -> None:
     assert town.client.snapshot().challenge_of(job_id, two.address) == bytes(32)
     two.send(Call.of(jobs, "commitChallenge", job_id, hashed))
     assert town.client.snapshot().challenge_of(job_id, two.address) == hashed
+    town.rpc("evm_increaseTime", 1)
     two.send(Call.of(jobs, "challenge", job_id, other, h(9), value=STAKE))
     job = town.client.snapshot().job(job_id)
     assert (job.program, job.logs) == (rounded, logs)

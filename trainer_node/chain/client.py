@@ -149,7 +149,7 @@ class Snapshot:
     def challenge_of(self, job_id: int, address: str) -> bytes:
         """What the address has committed to challenge with; zero if nothing."""
         who = Web3.to_checksum_address(address)
-        return bytes(self._view(self._contracts.jobs, "challengeOf", job_id, who)[0])
+        return bytes(self._view(self._contracts.jobs, "challengeOf", job_id, who).commitment)
 
     def credits(self, address: str) -> list[tuple[Contract, int]]:
         """The contracts that owe the address something, and how much, in wei."""
