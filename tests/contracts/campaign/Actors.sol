@@ -33,6 +33,7 @@ abstract contract Actors is Stage {
     /// @dev Matches that have not ended, and those whose verdict may still cost somebody a bond.
     uint256[] internal watched;
     mapping(uint256 id => bool) private _seen;
+    uint256 private _matches;
     mapping(uint256 id => uint64[2]) private _clocks;
 
     /// @dev What went wrong; empty if nothing did.
@@ -66,20 +67,33 @@ abstract contract Actors is Stage {
     // ------------------------------------------------------------------ who is honest answers at once
 
     function answer() public {
+        _lookAround();
+        uint256 before;
+        // NOTE: an answer may end a match, and its winner meets who waits: that match has to be answered, too.
+        do {
+            before = _matches;
+            for (uint256 i = watched.length; i > 0; --i) {
+                _see(i - 1);
+            }
+            _lookAround();
+        } while (_matches != before);
+    }
+
+    function _lookAround() private {
         for (uint256 i = 0; i < live.length; ++i) {
             _lookAt(live[i]);
         }
-        for (uint256 i = watched.length; i > 0; --i) {
-            uint256 id = watched[i - 1];
-            for (uint256 moves = 0; _answer(id, referee.getMatch(id)); ++moves) {
-                if (moves == 20) return _break("an answer never ends");
-            }
-            _checkClocks(id);
-            if (_isOver(id)) {
-                watched[i - 1] = watched[watched.length - 1];
-                watched.pop();
-            }
+    }
+
+    function _see(uint256 i) private {
+        uint256 id = watched[i];
+        for (uint256 moves = 0; _answer(id, referee.getMatch(id)); ++moves) {
+            if (moves == 20) return _break("an answer never ends");
         }
+        _checkClocks(id);
+        if (!_isOver(id)) return;
+        watched[i] = watched[watched.length - 1];
+        watched.pop();
     }
 
     function _break(string memory what) internal {
@@ -113,6 +127,7 @@ abstract contract Actors is Stage {
             uint256 id = groups[i].matchId;
             if (id == 0 || _seen[id]) continue;
             _seen[id] = true;
+            ++_matches;
             watched.push(id);
             _clocks[id] = referee.getMatch(id).clock;
         }
