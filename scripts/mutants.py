@@ -46,12 +46,13 @@ def survives(mutant: dict[str, str], tree: Path) -> str | None:
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     finally:
         path.write_text(source)
-    if "Compilation failed" in done.stdout + done.stderr or "Ran " not in done.stdout:
-        return (done.stdout + done.stderr)[-2000:]
-    killers = set(re.findall(r"\[FAIL[^]]*\] (\w+)", done.stdout))
-    if done.returncode == 0 or not killers:
+    told = done.stdout + done.stderr
+    failing = re.search(r"Encountered a total of (\d+) failing tests", told)
+    if done.returncode == 0:
         return "all tests pass"
-    print(f"killed by {len(killers)}: {mutant['name']} ({sorted(killers)[0]})", flush=True)
+    if failing is None:
+        return told[-2000:]
+    print(f"killed by {failing[1]} of {mutant['tests']}: {mutant['name']}", flush=True)
     return None
 
 

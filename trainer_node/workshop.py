@@ -107,7 +107,7 @@ class _Checkpoints:
 
 
 class Workshop:
-    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults.py).
+    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults/).
 
     ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
     ``thresholds`` are for the dense logs that it writes.

@@ -1,0 +1,10 @@
+"""Lies for demonstrations and tests: the ways in which a trainer may cheat, each a small change to an honest run.
+
+A liar here is consistent: it really computes with its lie, commits to what it computed, and defends that in a dispute
+with the same player as everybody. What decides against it is the table `EXPECTED`.
+"""
+
+from .executors import executor_of, values_of
+from .kinds import EXPECTED, HONEST, Fault, Lie, Target, fits
+
+__all__ = ["EXPECTED", "HONEST", "Fault", "Lie", "Target", "executor_of", "fits", "values_of"]

@@ -1,0 +1,86 @@
+"""What a party may do wrong, where, and what decides against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from referee_py.commit.tensor import Array
+from referee_py.errors import InvalidInput
+from referee_py.execute import Backend
+from referee_py.game.state import Reason
+from referee_py.program import Program
+from referee_py.rounding.mode import is_rounded
+
+
+class Fault(StrEnum):
+    """What a party does wrong."""
+
+    NONE = "none"
+    POISON_DATA = "poison-data"
+    SKIP_STEPS = "skip-steps"
+    WRONG_OP_OUTPUT = "wrong-op-output"
+    WRONG_STRUCTURE = "wrong-structure"
+    WRONG_INPUT = "wrong-input"
+    STALE_WEIGHTS = "stale-weights"
+    WITHHOLD = "withhold"
+    FORGED_LOG = "forged-log"
+    WRONG_LOG = "wrong-log"
+
+
+OF_LOGS = frozenset({Fault.FORGED_LOG, Fault.WRONG_LOG})
+"""Faults of the mode rounded-f64 only."""
+
+
+def fits(fault: Fault, mode: int) -> bool:
+    """Whether a program of that arithmetic mode can have the fault."""
+    return fault not in OF_LOGS or is_rounded(mode)
+
+
+EXPECTED: dict[Fault, Reason] = {
+    Fault.POISON_DATA: Reason.INPUT_CONSTANT,
+    Fault.SKIP_STEPS: Reason.INPUT_STEP,
+    Fault.WRONG_OP_OUTPUT: Reason.OPERATOR,
+    Fault.WRONG_STRUCTURE: Reason.STRUCTURE,
+    Fault.WRONG_INPUT: Reason.INPUT_NODE,
+    Fault.STALE_WEIGHTS: Reason.INPUT_CHECKPOINT,
+    Fault.WITHHOLD: Reason.TIMEOUT,
+    Fault.FORGED_LOG: Reason.OPERATOR,
+    Fault.WRONG_LOG: Reason.LOG,
+}
+"""What must decide the dispute about a run with that fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """A fault and where it is: from ``step`` (counted from 1) on; of ``node``, where the fault is one of any node."""
+
+    fault: Fault = Fault.NONE
+    step: int = 1
+    node: int | None = None
+    appeals: bool = False
+    """Whether the liar appeals from verdicts against it, which costs it a bond."""
+
+
+HONEST = Lie()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a lie is told about."""
+
+    program: Program
+    constants: Sequence[Array]
+    initial: Sequence[Array]
+    backend: Backend
+    step: int
+    node: int | None = None
+
+
+def find(program: Program, name: str | None, accepts: Callable[[int], bool] = lambda _: True) -> int:
+    """The first node of that operator (of any, if None) that is accepted."""
+    for node, structure in enumerate(program.nodes):
+        if name in (None, structure.name) and accepts(node):
+            return node
+    raise InvalidInput(f"the program has no {name or 'fitting'} node to lie about; choose another fault")
