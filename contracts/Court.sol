@@ -18,7 +18,7 @@ contract Court is Chain, Multicall {
 
     // ------------------------------------------------------------------ moves
 
-    function open(uint256 id, address[2] calldata players, uint64[2] calldata clock, Dispute calldata dispute)
+    function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)
         external
         returns (uint256 trialId)
     {
@@ -26,14 +26,13 @@ contract Court is Chain, Multicall {
         Trial storage t = _trials[trialId];
         if (t.stage != Stage.None) revert AlreadyOpen(trialId);
         t.output = _firstDifference(dispute);
-        t.referee = msg.sender;
+        t.bench = msg.sender;
         t.id = id;
-        t.tick = uint64(block.timestamp);
+        t.tick = uint40(block.timestamp);
         t.stage = Stage.Outputs;
-        t.clock = clock;
-        t.players = players;
-        t.file = keccak256(abi.encode(dispute));
-        emit TrialOpened(trialId, msg.sender, id, dispute);
+        (t.clock0, t.clock1) = (clock, clock);
+        t.file = _file(players, keccak256(abi.encode(dispute)));
+        emit TrialOpened(trialId, msg.sender, id, players, dispute);
     }
 
     function timeout(uint256 trialId) external {
@@ -50,8 +49,8 @@ contract Court is Chain, Multicall {
         return _trials[trialId];
     }
 
-    function trialOf(address referee, uint256 id) public pure returns (uint256) {
-        return uint256(keccak256(abi.encode(referee, id)));
+    function trialOf(address bench, uint256 id) public pure returns (uint256) {
+        return uint256(keccak256(abi.encode(bench, id)));
     }
 
     function deadline(uint256 trialId) public view returns (uint256 instant) {

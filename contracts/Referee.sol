@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Modes} from "./commit/Modes.sol";
 import {Program} from "./interfaces/IJobs.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
-import {Match, Reason} from "./interfaces/IReferee.sol";
+import {Docket, Match, Reason} from "./interfaces/IReferee.sol";
 import {Clock} from "./match/Clock.sol";
 import {Judge} from "./match/Judge.sol";
 import {MatchBase} from "./match/MatchBase.sol";
@@ -35,19 +35,18 @@ contract Referee is Walk, Judge, Multicall {
         Program calldata program
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
+        if (jobId > type(uint56).max) revert JobIdTooLarge(jobId, type(uint56).max);
         if (!knowsOpset(program.opsetVersion)) revert UnknownOpset(program.opsetVersion);
         if (!knowsMode(program.mode)) revert UnknownMode(program.mode);
 
-        // SAFETY: the count makes the id new, the rest makes it mean the same match on every branch of the chain.
-        matchId =
-            uint256(keccak256(abi.encode(msg.sender, jobId, roots, players, clock, program, ++matchCount)));
+        Docket memory docket = Docket(roots, players, clock, ++matchCount, program);
+        matchId = _id(msg.sender, jobId, docket);
         Match storage m = _matches[matchId];
         m.jobs = msg.sender;
-        m.jobId = jobId;
-        m.tick = uint64(block.timestamp);
-        m.clock = [uint64(clock), uint64(clock)];
-        m.players = players;
-        emit Opened(matchId, msg.sender, jobId, roots, players);
+        m.jobId = uint56(jobId);
+        m.tick = uint40(block.timestamp);
+        (m.clock0, m.clock1) = (clock, clock);
+        emit Opened(matchId, msg.sender, jobId, docket);
         _start(m, matchId, roots, program);
     }
 

@@ -8,13 +8,14 @@ import {Hash} from "./Hash.sol";
 /// @notice The limits of a program, its hash, and how many checkpoints an interval has at a stride.
 library Programs {
     uint256 internal constant NODE_LIMIT = 1 << 24;
+    uint256 internal constant STEP_LIMIT = 1 << 48;
     uint256 internal constant TENSOR_LIMIT = 1 << 20;
     uint256 internal constant MAX_STRIDES = 8;
 
     error BadNodeCount(uint256 count);
     error BadSlotCount(uint256 count);
     error BadConstantCount(uint256 count);
-    error NoSteps();
+    error BadSteps(uint256 steps);
     error BadStrideCount(uint256 count);
     /// @notice Stride `position` does not divide the one before, is not below it, or (the last one) is not 1.
     error BadStride(uint256 position, uint64 stride);
@@ -26,7 +27,7 @@ library Programs {
         }
         if (program.slotCount >= TENSOR_LIMIT) revert BadSlotCount(program.slotCount);
         if (program.constantCount >= TENSOR_LIMIT) revert BadConstantCount(program.constantCount);
-        if (program.steps == 0) revert NoSteps();
+        if (program.steps == 0 || program.steps >= STEP_LIMIT) revert BadSteps(program.steps);
         uint64[] calldata strides = program.strides;
         if (strides.length == 0 || strides.length > MAX_STRIDES) revert BadStrideCount(strides.length);
         for (uint256 i = 0; i < strides.length; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Dispute, IBench, ICourt, Stage, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, IBench, ICourt, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
 
 /// @title CourtBase
 /// @notice The trials, whose move it is, how a move begins, and how a trial ends.
@@ -31,13 +31,13 @@ abstract contract CourtBase is ICourt {
         if (t.stage != want) revert WrongStage(trialId, t.stage, want);
         uint8 mask = _late(t);
         if (mask != NOBODY) revert TooLate(trialId, mask);
-        uint64 elapsed = uint64(block.timestamp) - t.tick;
+        uint256 elapsed = block.timestamp - t.tick;
         if (elapsed == 0) return t;
-        // SAFETY: nobody is late, so no clock falls below zero.
+        // SAFETY: nobody is late, so no clock falls below zero, and what is charged fits in 32 bits.
         uint8 owing = _owing(t);
-        if (owing & SIDE0 != 0) t.clock[0] -= elapsed;
-        if (owing & SIDE1 != 0) t.clock[1] -= elapsed;
-        t.tick = uint64(block.timestamp);
+        if (owing & SIDE0 != 0) t.clock0 -= uint32(elapsed);
+        if (owing & SIDE1 != 0) t.clock1 -= uint32(elapsed);
+        t.tick = uint40(block.timestamp);
     }
 
     /// @dev A side posts its half, once at each position.
@@ -47,9 +47,25 @@ abstract contract CourtBase is ICourt {
         t.posted |= uint8(1 << side);
     }
 
-    function _checkFile(Trial storage t, Dispute calldata dispute) internal view {
-        bytes32 have = keccak256(abi.encode(dispute));
+    function _checkFile(Trial storage t, address[2] calldata players, Dispute calldata dispute)
+        internal
+        view
+    {
+        _checkFile(t, _file(players, keccak256(abi.encode(dispute))));
+    }
+
+    /// @dev SAFETY: what a side says of states is bound by no hash, so only the side itself may say it.
+    function _checkPlayer(Trial storage t, Suit calldata suit, uint8 side) internal view {
+        _checkFile(t, _file(suit.players, suit.dispute));
+        if (msg.sender != suit.players[side]) revert NotPlayer(msg.sender, suit.players[side]);
+    }
+
+    function _checkFile(Trial storage t, bytes32 have) private view {
         if (have != t.file) revert AnotherFile(have, t.file);
+    }
+
+    function _file(address[2] calldata players, bytes32 dispute) internal pure returns (bytes32) {
+        return keccak256(abi.encode(Suit(players, dispute)));
     }
 
     // ------------------------------------------------------------------ end
@@ -59,7 +75,7 @@ abstract contract CourtBase is ICourt {
         t.stage = Stage.Done;
         t.losers = losers;
         emit TrialDecided(trialId, losers);
-        IBench(t.referee).ruled(t.id, losers, late);
+        IBench(t.bench).ruled(t.id, losers, late);
     }
 
     // ------------------------------------------------------------------ clocks
@@ -79,7 +95,7 @@ abstract contract CourtBase is ICourt {
     function _due(Trial storage t) internal view returns (uint256 instant, uint8 mask) {
         mask = _owing(t);
         if (mask == NOBODY) return (0, NOBODY);
-        (uint64 clock0, uint64 clock1) = (t.clock[0], t.clock[1]);
+        (uint32 clock0, uint32 clock1) = (t.clock0, t.clock1);
         if (mask == BOTH && clock0 != clock1) mask = clock0 < clock1 ? SIDE0 : SIDE1;
         instant = uint256(t.tick) + (mask == SIDE1 ? clock1 : clock0);
     }

@@ -31,16 +31,22 @@ abstract contract Search is CourtBase {
 
     // ------------------------------------------------------------------ moves
 
-    function showOutput(uint256 trialId, uint8 side, Dispute calldata dispute, bytes32 root) external {
+    function showOutput(
+        uint256 trialId,
+        address[2] calldata players,
+        Dispute calldata dispute,
+        uint8 side,
+        bytes32 root
+    ) external {
         Trial storage t = _begin(trialId, Stage.Outputs);
         _show(t, trialId, side);
-        _checkFile(t, dispute);
+        _checkFile(t, players, dispute);
         Shape memory shape = _shape(dispute, t.output);
         bytes32 have = Tensors.hash(shape, root);
         bytes32 want = dispute.records[side].outputs[t.output];
         if (have != want) revert AnotherHash(have, want);
 
-        t.nodes[side] = root;
+        t.said[side] = root;
         emit OutputShown(trialId, side, t.output, root);
         if (t.posted != BOTH) return;
         t.posted = 0;
@@ -53,13 +59,14 @@ abstract contract Search is CourtBase {
         Trial storage t = _begin(trialId, Stage.Walk);
         _show(t, trialId, side);
         bytes32 have = Merkle.foldLevel(Hash.DATA_TREE, children, _levels(t.height));
-        if (have != t.nodes[side]) revert AnotherHash(have, t.nodes[side]);
+        if (have != t.said[side]) revert AnotherHash(have, t.said[side]);
 
         emit NodesRevealed(trialId, side, t.height, t.index, children);
     }
 
     function descend(
         uint256 trialId,
+        address[2] calldata players,
         Dispute calldata dispute,
         uint64 child,
         bytes32 node0,
@@ -68,24 +75,24 @@ abstract contract Search is CourtBase {
         bytes32[] calldata path1
     ) external {
         Trial storage t = _begin(trialId, Stage.Walk);
-        _checkFile(t, dispute);
+        _checkFile(t, players, dispute);
         uint256 levels = path0.length;
         uint8 height = t.height;
         if (levels != path1.length) revert PathsDiffer(levels, path1.length);
         if (levels < _levels(height) || levels > height) revert BadDescent(levels, height);
         if (child >> levels != 0) revert ChildOutOfRange(child, levels);
         if (node0 == node1) revert NoDifference(node0);
-        _checkPath(t.nodes[0], child, node0, path0);
-        _checkPath(t.nodes[1], child, node1, path1);
+        _checkPath(t.said[0], child, node0, path0);
+        _checkPath(t.said[1], child, node1, path1);
         for (uint256 level = 0; level < levels; ++level) {
             if ((child >> level) & 1 == 1 && path0[level] != path1[level]) revert EarlierDifference(level);
         }
 
-        // SAFETY: a data tree has at most 2^33 leaves, so an index fits in 64 bits.
+        // SAFETY: a data tree has at most 2^33 leaves, so an index fits in 40 bits.
         t.height = height - uint8(levels);
-        t.index = uint64((uint256(t.index) << levels) + child);
+        t.index = uint40((uint256(t.index) << levels) + child);
         t.posted = 0;
-        t.nodes = [node0, node1];
+        t.said = [node0, node1];
         emit NodesDescended(trialId, t.height, t.index, node0, node1);
         if (t.height == 0) _atLeaf(t, trialId, _shape(dispute, t.output));
     }
@@ -100,6 +107,7 @@ abstract contract Search is CourtBase {
 
     function compare(
         uint256 trialId,
+        address[2] calldata players,
         Dispute calldata dispute,
         bytes calldata leaf0,
         bytes calldata leaf1,
@@ -107,7 +115,7 @@ abstract contract Search is CourtBase {
         LogBlock calldata log
     ) external {
         Trial storage t = _begin(trialId, Stage.Leaf);
-        _checkFile(t, dispute);
+        _checkFile(t, players, dispute);
         _checkLeaf(t, 0, leaf0);
         _checkLeaf(t, 1, leaf1);
         Shape memory shape = _shape(dispute, t.output);
@@ -126,8 +134,9 @@ abstract contract Search is CourtBase {
             offset += 32;
         }
         while (Tensors.read(leaf0, offset, item) == Tensors.read(leaf1, offset, item)) offset += item;
-        t.values = [Tensors.read(leaf0, offset, item), Tensors.read(leaf1, offset, item)];
-        t.element = uint64((uint256(t.index) * Tensors.LEAF_BYTES + offset) / item);
+        (t.value0, t.value1) = (Tensors.read(leaf0, offset, item), Tensors.read(leaf1, offset, item));
+        // SAFETY: a tensor has fewer than 2^40 elements.
+        t.element = uint40((uint256(t.index) * Tensors.LEAF_BYTES + offset) / item);
         bytes32 agreed = dispute.records[0].log;
         Entry memory entry = Entry({kind: Logs.NOTHING, written: 0});
         if (agreed != 0) entry = Logs.entryOf(agreed, size / item, t.element, log);
@@ -147,7 +156,7 @@ abstract contract Search is CourtBase {
             return;
         }
         bytes32 empty = Hash.empty(Hash.DATA_TREE);
-        uint8 losers = (t.nodes[0] != empty ? SIDE0 : 0) | (t.nodes[1] != empty ? SIDE1 : 0);
+        uint8 losers = (t.said[0] != empty ? SIDE0 : 0) | (t.said[1] != empty ? SIDE1 : 0);
         _decide(t, trialId, losers, false);
     }
 
@@ -201,6 +210,6 @@ abstract contract Search is CourtBase {
     function _checkLeaf(Trial storage t, uint8 side, bytes calldata leaf) private view {
         if (leaf.length > Tensors.LEAF_BYTES) revert LeafTooLong(leaf.length);
         bytes32 have = Tensors.leafHash(leaf);
-        if (have != t.nodes[side]) revert AnotherHash(have, t.nodes[side]);
+        if (have != t.said[side]) revert AnotherHash(have, t.said[side]);
     }
 }

@@ -42,14 +42,21 @@ struct Opening {
     bytes32[] path;
 }
 
-/// @notice The state of a trial.
-/// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in what they say
+/// @notice Who plays a trial, and keccak256 of the encoding of the `Dispute` that it is about.
+struct Suit {
+    address[2] players;
+    bytes32 dispute;
+}
+
+/// @notice The state of a trial. What does not change of it is in its suit, which who moves shows again.
+/// @dev INVARIANT: until Done the sides differ at the position: in their nodes (Outputs, Walk, Leaf), later in what they say
 /// the chain's state after step `hi` is; and both agree on the state after step `lo`.
+/// NOTE: a slot that is written for the first time costs as much as 25 levels of a Merkle path for both sides; so fields are narrow.
 struct Trial {
     /// @dev Who opened the trial and is told its result, by the id it gave.
-    address referee;
+    address bench;
     /// @dev The instant from which the sides that owe a move are charged.
-    uint64 tick;
+    uint40 tick;
     Stage stage;
     /// @dev Bit `s`: side `s` has posted its half at this position.
     uint8 posted;
@@ -57,30 +64,30 @@ struct Trial {
     uint8 output;
     /// @dev The position in the data trees: a node of this height, the `index`-th of that height.
     uint8 height;
-    uint256 id;
-    uint64 index;
-    /// @dev The disputed element, and the steps of its chain that are still open: `(lo, hi]` of `steps`.
-    uint64 element;
-    uint64 lo;
-    uint64 hi;
-    uint64 steps;
-    uint16 stateBytes;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
     /// @dev What the agreed log says of the element: an `Entry`, once the element is known.
     uint8 kind;
-    uint32 written;
-    /// @dev Each side's bits of the element.
-    uint64[2] values;
-    /// @dev Seconds left to each side, not counting the time since `tick`.
-    uint64[2] clock;
-    address[2] players;
-    /// @dev keccak256 of the dispute's encoding.
+    uint256 id;
+    /// @dev keccak256 of the suit's encoding.
     bytes32 file;
-    bytes32[2] nodes;
-    /// @dev keccak256 of the agreed state at `lo`, and of each side's state at `hi` where that is not the end.
-    bytes32 agreed;
-    bytes32[2] states;
+    uint40 index;
+    /// @dev Seconds left to each side, not counting the time since `tick`.
+    uint32 clock0;
+    uint32 clock1;
+    uint32 written;
+    /// @dev The steps of the element's chain that are still open: `(lo, hi]` of `steps`.
+    uint40 lo;
+    uint40 hi;
+    uint40 steps;
+    /// @dev The disputed element, and each side's bits of it.
+    uint40 element;
+    uint16 stateBytes;
+    uint64 value0;
+    uint64 value1;
+    /// @dev Outputs, Walk, Leaf: each side's node. Afterwards: keccak256 of the agreed state at `lo`, and of the encoding of
+    /// keccak256 of each side's state at `hi`; zero where that is the end.
+    bytes32[2] said;
     /// @dev keccak256 of the states that side 0 has posted.
     bytes32 offer;
 }
@@ -100,7 +107,9 @@ struct Trial {
 interface ICourt {
     // ------------------------------------------------------------------ events
 
-    event TrialOpened(uint256 indexed trialId, address indexed referee, uint256 id, Dispute dispute);
+    event TrialOpened(
+        uint256 indexed trialId, address indexed bench, uint256 id, address[2] players, Dispute dispute
+    );
     event OutputShown(uint256 indexed trialId, uint8 side, uint8 output, bytes32 root);
     event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
     event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
@@ -150,12 +159,19 @@ interface ICourt {
     // ------------------------------------------------------------------ moves
 
     /// @notice Opens a trial between two records of one operator; the caller is told the result by `IBench.ruled`.
-    function open(uint256 id, address[2] calldata players, uint64[2] calldata clock, Dispute calldata dispute)
+    /// @param clock Each side's seconds.
+    function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)
         external
         returns (uint256 trialId);
 
     /// @notice Outputs: shows the data root of a side's first output that differs.
-    function showOutput(uint256 trialId, uint8 side, Dispute calldata dispute, bytes32 root) external;
+    function showOutput(
+        uint256 trialId,
+        address[2] calldata players,
+        Dispute calldata dispute,
+        uint8 side,
+        bytes32 root
+    ) external;
 
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
     function reveal(uint256 trialId, uint8 side, bytes32[] calldata children) external;
@@ -163,6 +179,7 @@ interface ICourt {
     /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
     function descend(
         uint256 trialId,
+        address[2] calldata players,
         Dispute calldata dispute,
         uint64 child,
         bytes32 node0,
@@ -178,6 +195,7 @@ interface ICourt {
     /// agreed; `log` has the element's block under the agreed log, and is not looked at if there is none.
     function compare(
         uint256 trialId,
+        address[2] calldata players,
         Dispute calldata dispute,
         bytes calldata leaf0,
         bytes calldata leaf1,
@@ -186,18 +204,28 @@ interface ICourt {
     ) external;
 
     /// @notice Post: side 0's states at the places of the open interval, one after the other.
-    function post(uint256 trialId, bytes calldata states) external;
+    function post(uint256 trialId, Suit calldata suit, bytes calldata states) external;
 
     /// @notice Answer: side 1 names the first place at which it has another state, counted from 0, and that state. The
     /// last place is the interval's end, where both have said what they say.
-    function answer(uint256 trialId, bytes calldata states, uint256 place, bytes calldata own) external;
+    function answer(
+        uint256 trialId,
+        Suit calldata suit,
+        bytes calldata states,
+        uint256 place,
+        bytes calldata own
+    ) external;
 
     /// @notice Step: computes the one step that is left.
+    /// @param agreed The state before it.
+    /// @param after_ keccak256 of each side's state after it; not looked at where that is the end.
     function judge(
         uint256 trialId,
+        address[2] calldata players,
         Dispute calldata dispute,
         Tensor[] calldata inputs,
         bytes calldata agreed,
+        bytes32[2] calldata after_,
         Opening[] calldata openings
     ) external;
 
@@ -209,7 +237,7 @@ interface ICourt {
     function getTrial(uint256 trialId) external view returns (Trial memory);
 
     /// @notice The id of a trial, by who opened it.
-    function trialOf(address referee, uint256 id) external view returns (uint256);
+    function trialOf(address bench, uint256 id) external view returns (uint256);
 
     /// @notice The last instant at which a move is in time; zero if nobody owes one.
     function deadline(uint256 trialId) external view returns (uint256);

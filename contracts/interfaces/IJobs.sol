@@ -281,8 +281,6 @@ interface IJobs is IEscrow {
 
     function phaseOf(uint256 jobId) external view returns (JobPhase);
 
-    function programOf(uint256 jobId) external view returns (Program memory);
-
     /// @notice The root of the logs of the job's run (see Job); zero until it is revealed.
     function logsOf(uint256 jobId) external view returns (bytes32);
 

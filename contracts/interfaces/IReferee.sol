@@ -78,14 +78,34 @@ struct LogProof {
     bytes32[] nodePath;
 }
 
+/// @notice What a match is about, and does not change. Only its hash is kept, in the match's id: who moves shows it again.
+struct Docket {
+    /// @dev The run roots, and the spokesmen.
+    bytes32[2] roots;
+    address[2] players;
+    /// @dev Each side's seconds.
+    uint32 clock;
+    /// @dev How many matches had been opened with this one.
+    uint256 number;
+    Program program;
+}
+
 /// @notice The state of a match.
 /// @dev INVARIANT: `node[0] != node[1]` until `Done`, and everything to the left of the position is equal in both
 /// trees, so the position is the first difference.
+/// NOTE: a slot that is written for the first time costs as much as 25 levels of a Merkle path for both sides; so fields are narrow.
 struct Match {
     /// @dev The Jobs contract that opened the match and is told its result.
     address jobs;
+    /// @dev The current tree covers the steps `(start, end]`.
+    uint48 start;
+    uint48 end;
+    uint56 jobId;
     /// @dev The instant from which the sides that owe a move are charged.
-    uint64 tick;
+    uint40 tick;
+    /// @dev Seconds left to each side, not counting the time since `tick`.
+    uint32 clock0;
+    uint32 clock1;
     Phase phase;
     /// @dev Bit `s`: side `s` has posted its half at this position.
     uint8 posted;
@@ -93,18 +113,10 @@ struct Match {
     uint8 level;
     /// @dev The position: a node of this height, the `index`-th of that height.
     uint8 height;
-    uint256 jobId;
-    uint64 index;
-    /// @dev The current tree covers the steps `(start, end]`.
-    uint64 start;
-    uint64 end;
+    uint48 index;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
     Reason reason;
-    /// @dev Seconds left to each side, not counting the time since `tick`.
-    uint64[2] clock;
-    /// @dev The spokesmen.
-    address[2] players;
     /// @dev The roots of the current tree. NOTE: in `Refine` the root of a side that has refined is the finer one.
     bytes32[2] root;
     /// @dev Each side's node at the position.
@@ -132,13 +144,7 @@ struct Match {
 interface IReferee {
     // ------------------------------------------------------------------ events
 
-    event Opened(
-        uint256 indexed matchId,
-        address indexed jobs,
-        uint256 indexed jobId,
-        bytes32[2] roots,
-        address[2] players
-    );
+    event Opened(uint256 indexed matchId, address indexed jobs, uint256 indexed jobId, Docket docket);
     /// @notice The match entered a tree or reached a disputed interval.
     event Entered(
         uint256 indexed matchId,
@@ -160,6 +166,9 @@ interface IReferee {
     // ------------------------------------------------------------------ errors
 
     error SameRoots(bytes32 root);
+    error JobIdTooLarge(uint256 jobId, uint256 limit);
+    /// @notice The docket is not that of the match.
+    error AnotherDocket(uint256 have, uint256 want);
     error UnknownOpset(uint32 opsetVersion);
     error UnknownMode(uint8 mode);
     error WrongPhase(uint256 matchId, Phase have, Phase want);
@@ -210,6 +219,7 @@ interface IReferee {
     /// path under either root; otherwise zero and empty.
     function descend(
         uint256 matchId,
+        Docket calldata docket,
         uint64 child,
         bytes32 node0,
         bytes32[] calldata path0,
@@ -221,23 +231,39 @@ interface IReferee {
 
     /// @notice Refine: a side's spokesman posts its run root of the disputed interval at the next stride, and proves
     /// that its last leaf is the checkpoint it refines.
-    function refine(uint256 matchId, uint8 side, bytes32 root, bytes32[] calldata lastPath) external;
+    function refine(
+        uint256 matchId,
+        Docket calldata docket,
+        uint8 side,
+        bytes32 root,
+        bytes32[] calldata lastPath
+    ) external;
 
     /// @notice Open: publishes a side's record of the disputed node.
     function openRecord(uint256 matchId, uint8 side, Record calldata record) external;
 
     /// @notice Open: a record that is not what the program says loses.
-    function judgeStructure(uint256 matchId, Exhibit calldata exhibit) external;
+    function judgeStructure(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external;
 
     /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
-    function judgeInput(uint256 matchId, Exhibit calldata exhibit, Evidence calldata evidence) external;
+    function judgeInput(
+        uint256 matchId,
+        Docket calldata docket,
+        Exhibit calldata exhibit,
+        Evidence calldata evidence
+    ) external;
 
     /// @notice Open: both records are well formed and differ in their logs; who has not the job's one loses.
-    function judgeLog(uint256 matchId, Exhibit calldata exhibit, LogProof calldata proof) external;
+    function judgeLog(
+        uint256 matchId,
+        Docket calldata docket,
+        Exhibit calldata exhibit,
+        LogProof calldata proof
+    ) external;
 
     /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute, and is
     /// submitted to the panel.
-    function submit(uint256 matchId, Exhibit calldata exhibit) external;
+    function submit(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external;
 
     /// @notice Hearing: the panel ends the match.
     /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only: nobody is shown wrong.

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Escrow} from "../Escrow.sol";
 import {Modes} from "../commit/Modes.sol";
 import {Programs} from "../commit/Programs.sol";
-import {Adjudication, IJobs, Job, JobPhase, Program, Rules, Terms} from "../interfaces/IJobs.sol";
+import {Adjudication, IJobs, Job, JobPhase, Rules, Terms} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 
@@ -104,10 +104,6 @@ abstract contract Board is Escrow, IJobs {
     }
 
     // ------------------------------------------------------------------ views
-
-    function programOf(uint256 jobId) external view returns (Program memory) {
-        return _jobs[jobId].terms.program;
-    }
 
     function logsOf(uint256 jobId) external view returns (bytes32) {
         return _jobs[jobId].logs;

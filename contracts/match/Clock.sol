@@ -29,8 +29,7 @@ library Clock {
     function due(Match storage m) internal view returns (uint256 instant, uint8 mask) {
         mask = owing(m.phase, m.posted);
         if (mask == NOBODY) return (0, NOBODY);
-        uint64 clock0 = m.clock[0];
-        uint64 clock1 = m.clock[1];
+        (uint32 clock0, uint32 clock1) = (m.clock0, m.clock1);
         if (mask == BOTH && clock0 != clock1) mask = clock0 < clock1 ? 1 : 2;
         instant = uint256(m.tick) + (mask == 2 ? clock1 : clock0);
     }
@@ -42,13 +41,13 @@ library Clock {
     }
 
     /// @notice Charges the time since `tick` to those who owe a move.
-    /// @dev SAFETY: only called when nobody is late, so no clock can fall below zero.
+    /// @dev SAFETY: only called when nobody is late, so no clock can fall below zero, and what is charged fits in 32 bits.
     function charge(Match storage m) internal {
-        uint64 elapsed = uint64(block.timestamp) - m.tick;
+        uint256 elapsed = block.timestamp - m.tick;
         if (elapsed == 0) return;
         uint8 mask = owing(m.phase, m.posted);
-        if (mask & 1 != 0) m.clock[0] -= elapsed;
-        if (mask & 2 != 0) m.clock[1] -= elapsed;
-        m.tick = uint64(block.timestamp);
+        if (mask & 1 != 0) m.clock0 -= uint32(elapsed);
+        if (mask & 2 != 0) m.clock1 -= uint32(elapsed);
+        m.tick = uint40(block.timestamp);
     }
 }

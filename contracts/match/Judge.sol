@@ -10,7 +10,7 @@ import {Tensors} from "../commit/Tensors.sol";
 import {Dispute} from "../interfaces/ICourt.sol";
 import {IJobs, Program} from "../interfaces/IJobs.sol";
 import {Submission} from "../interfaces/IPanel.sol";
-import {Evidence, Exhibit, LogProof, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
+import {Docket, Evidence, Exhibit, LogProof, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Judge
@@ -27,47 +27,54 @@ abstract contract Judge is MatchBase {
         emit RecordOpened(matchId, side, record);
     }
 
-    function judgeStructure(uint256 matchId, Exhibit calldata exhibit) external {
-        Match storage m = _begin(matchId, Phase.Open);
-        (uint8 malformed,) = _examine(m, exhibit);
+    function judgeStructure(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external {
+        Match storage m = _begin(matchId, docket, Phase.Open);
+        uint8 malformed = _malformed(m, docket.program, exhibit);
         if (malformed == 0) revert WellFormed();
 
         _decide(m, matchId, malformed, Reason.Structure);
     }
 
-    function judgeInput(uint256 matchId, Exhibit calldata exhibit, Evidence calldata evidence) external {
-        Match storage m = _begin(matchId, Phase.Open);
-        (uint8 malformed, Program memory program) = _examine(m, exhibit);
-        if (malformed != 0) revert Malformed(malformed);
+    function judgeInput(
+        uint256 matchId,
+        Docket calldata docket,
+        Exhibit calldata exhibit,
+        Evidence calldata evidence
+    ) external {
+        Match storage m = _begin(matchId, docket, Phase.Open);
+        _examine(m, docket.program, exhibit);
         uint256 input = evidence.input;
         Operand memory operand = Structures.operand(exhibit.structure, input);
         bytes32 input0 = exhibit.record0.inputs[input];
         bytes32 input1 = exhibit.record1.inputs[input];
         if (input0 == input1) revert InputsEqual(input);
-        (bytes32 truth, Reason reason) = _truth(m, program, operand, evidence);
+        (bytes32 truth, Reason reason) = _truth(m, docket.program, operand, evidence);
 
         // INVARIANT: the inputs differ, so at least one of them is not the truth.
         uint8 losers = (input0 != truth ? 1 : 0) | (input1 != truth ? 2 : 0);
         _decide(m, matchId, losers, reason);
     }
 
-    function judgeLog(uint256 matchId, Exhibit calldata exhibit, LogProof calldata proof) external {
-        Match storage m = _begin(matchId, Phase.Open);
-        (uint8 malformed, Program memory program) = _examine(m, exhibit);
-        if (malformed != 0) revert Malformed(malformed);
+    function judgeLog(
+        uint256 matchId,
+        Docket calldata docket,
+        Exhibit calldata exhibit,
+        LogProof calldata proof
+    ) external {
+        Match storage m = _begin(matchId, docket, Phase.Open);
+        _examine(m, docket.program, exhibit);
         (bytes32 log0, bytes32 log1) = (exhibit.record0.log, exhibit.record1.log);
         if (log0 == log1) revert LogsEqual();
-        _checkLog(m, program, proof);
+        _checkLog(m, docket.program, proof);
 
         // INVARIANT: the logs differ, so at least one of them is not the truth.
         uint8 losers = (log0 != proof.log ? 1 : 0) | (log1 != proof.log ? 2 : 0);
         _decide(m, matchId, losers, Reason.Log);
     }
 
-    function submit(uint256 matchId, Exhibit calldata exhibit) external {
-        Match storage m = _begin(matchId, Phase.Open);
-        (uint8 malformed, Program memory program) = _examine(m, exhibit);
-        if (malformed != 0) revert Malformed(malformed);
+    function submit(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external {
+        Match storage m = _begin(matchId, docket, Phase.Open);
+        _examine(m, docket.program, exhibit);
         for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
             if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert InputsDiffer(i);
         }
@@ -76,7 +83,8 @@ abstract contract Judge is MatchBase {
         m.phase = Phase.Hearing;
         m.posted = 0;
         emit Submitted(matchId, m.end, uint32(m.index));
-        Dispute memory dispute = Dispute([exhibit.record0, exhibit.record1], exhibit.structure, program.mode);
+        Dispute memory dispute =
+            Dispute([exhibit.record0, exhibit.record1], exhibit.structure, docket.program.mode);
         // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
         PANEL.hear(
             Submission({
@@ -85,7 +93,7 @@ abstract contract Judge is MatchBase {
                 jobId: m.jobId,
                 step: m.end,
                 node: uint32(m.index),
-                players: m.players,
+                players: docket.players,
                 records: m.node,
                 dispute: keccak256(abi.encode(dispute))
             }),
@@ -101,13 +109,18 @@ abstract contract Judge is MatchBase {
 
     // ------------------------------------------------------------------ views
 
+    /// @dev Binds an exhibit to the match. Reverts unless both records are what the program says.
+    function _examine(Match storage m, Program calldata program, Exhibit calldata exhibit) private view {
+        uint8 malformed = _malformed(m, program, exhibit);
+        if (malformed != 0) revert Malformed(malformed);
+    }
+
     /// @dev Binds an exhibit to the match. Bit `s` of the result: record `s` is not what the program says.
-    function _examine(Match storage m, Exhibit calldata exhibit)
+    function _malformed(Match storage m, Program calldata program, Exhibit calldata exhibit)
         private
         view
-        returns (uint8 malformed, Program memory program)
+        returns (uint8 malformed)
     {
-        program = _program(m);
         _checkRecord(m, 0, exhibit.record0);
         _checkRecord(m, 1, exhibit.record1);
         Merkle.check(
@@ -129,7 +142,7 @@ abstract contract Judge is MatchBase {
     }
 
     /// @dev The log is that of the disputed node and step, under the root that the trainer revealed with the claim.
-    function _checkLog(Match storage m, Program memory program, LogProof calldata proof) private view {
+    function _checkLog(Match storage m, Program calldata program, LogProof calldata proof) private view {
         Merkle.check(
             Hash.LOG_TREE, proof.stepRoot, proof.log, m.index, Merkle.depth(program.nodeCount), proof.nodePath
         );
@@ -147,7 +160,7 @@ abstract contract Judge is MatchBase {
     /// @dev The true value of an input, by where the program says that it comes from.
     function _truth(
         Match storage m,
-        Program memory program,
+        Program calldata program,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32, Reason) {
@@ -167,7 +180,7 @@ abstract contract Judge is MatchBase {
     /// @dev An output of an earlier node of the same step.
     function _ofNode(
         Match storage m,
-        Program memory program,
+        Program calldata program,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32) {
@@ -187,7 +200,7 @@ abstract contract Judge is MatchBase {
     /// @dev The state before the step: the initial tensor, or what the slot table names in the agreed step before.
     function _ofSlot(
         Match storage m,
-        Program memory program,
+        Program calldata program,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32) {
@@ -211,7 +224,7 @@ abstract contract Judge is MatchBase {
         return Records.outputOrZero(evidence.source, evidence.slotOutput);
     }
 
-    function _ofConstant(Program memory program, Operand memory operand, Evidence calldata evidence)
+    function _ofConstant(Program calldata program, Operand memory operand, Evidence calldata evidence)
         private
         view
         returns (bytes32)

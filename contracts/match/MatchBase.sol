@@ -2,9 +2,9 @@
 pragma solidity ^0.8.34;
 
 import {Merkle} from "../commit/Merkle.sol";
-import {IJobs, Program} from "../interfaces/IJobs.sol";
+import {IJobs} from "../interfaces/IJobs.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
-import {IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
+import {Docket, IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
 
 /// @title MatchBase
@@ -31,6 +31,13 @@ abstract contract MatchBase is IReferee {
         uint8 mask = Clock.late(m);
         if (mask != Clock.NOBODY) revert Late(matchId, mask);
         Clock.charge(m);
+    }
+
+    /// @dev The same, for a move that goes by what the match is about.
+    function _begin(uint256 matchId, Docket calldata docket, Phase want) internal returns (Match storage m) {
+        m = _begin(matchId, want);
+        uint256 have = _id(m.jobs, m.jobId, docket);
+        if (have != matchId) revert AnotherDocket(have, matchId);
     }
 
     /// @dev A side posts its half, once at each position.
@@ -74,8 +81,8 @@ abstract contract MatchBase is IReferee {
         if (have != m.root[0] && have != m.root[1]) revert Merkle.PathMismatch(have, m.root[0]);
     }
 
-    /// @dev NOTE: a Jobs contract that answers differently from one call to the next spoils only its own matches.
-    function _program(Match storage m) internal view returns (Program memory) {
-        return IJobs(m.jobs).programOf(m.jobId);
+    /// @dev SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
+    function _id(address jobs, uint256 jobId, Docket memory docket) internal pure returns (uint256) {
+        return uint256(keccak256(abi.encode(jobs, jobId, docket)));
     }
 }

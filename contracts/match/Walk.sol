@@ -5,7 +5,7 @@ import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Programs} from "../commit/Programs.sol";
 import {Program} from "../interfaces/IJobs.sol";
-import {Match, Phase, Reason} from "../interfaces/IReferee.sol";
+import {Docket, Match, Phase, Reason} from "../interfaces/IReferee.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Walk
@@ -34,6 +34,7 @@ abstract contract Walk is MatchBase {
 
     function descend(
         uint256 matchId,
+        Docket calldata docket,
         uint64 child,
         bytes32 node0,
         bytes32[] calldata path0,
@@ -42,7 +43,7 @@ abstract contract Walk is MatchBase {
         bytes32 previous,
         bytes32[] calldata previousPath
     ) external {
-        Match storage m = _begin(matchId, Phase.Walk);
+        Match storage m = _begin(matchId, docket, Phase.Walk);
         uint256 levels = path0.length;
         uint8 height = m.height;
         if (levels != path1.length) revert PathsDiffer(levels, path1.length);
@@ -53,26 +54,32 @@ abstract contract Walk is MatchBase {
         _checkPath(m, 1, child, node1, path1);
         _checkFirst(child, path0, path1);
 
-        // SAFETY: an index of height h in a tree of depth d <= 64 is below 2^(d - h), so the sum fits in 64 bits.
+        // SAFETY: an index of height h in a tree of depth d <= 48 is below 2^(d - h), so the sum fits in 48 bits.
         height -= uint8(levels);
-        uint64 index = uint64((uint256(m.index) << levels) + child);
+        uint48 index = uint48((uint256(m.index) << levels) + child);
         m.height = height;
         m.index = index;
         m.posted = 0;
         m.node = [node0, node1];
         emit Descended(matchId, height, index, node0, node1);
 
-        bool needsPrevious = _atLeaf(m, matchId, previous, previousPath);
+        bool needsPrevious = height == 0 && _atLeaf(m, matchId, docket.program, previous, previousPath);
         if (!needsPrevious && (previous != 0 || previousPath.length != 0)) revert PreviousNotNeeded();
     }
 
-    function refine(uint256 matchId, uint8 side, bytes32 root, bytes32[] calldata lastPath) external {
-        Match storage m = _begin(matchId, Phase.Refine);
+    function refine(
+        uint256 matchId,
+        Docket calldata docket,
+        uint8 side,
+        bytes32 root,
+        bytes32[] calldata lastPath
+    ) external {
+        Match storage m = _begin(matchId, docket, Phase.Refine);
         _post(m, matchId, side);
         // SAFETY: a finer root is not bound by any hash but its last leaf, so only the side itself may post it.
-        if (msg.sender != m.players[side]) revert NotSpokesman(msg.sender, m.players[side]);
+        if (msg.sender != docket.players[side]) revert NotSpokesman(msg.sender, docket.players[side]);
         uint64 length = m.end - m.start;
-        (uint8 level, uint64 count) = _finer(_program(m).strides, length);
+        (uint8 level, uint64 count) = _finer(docket.program.strides, length);
         Merkle.check(Hash.RUN_TREE, root, m.node[side], count - 1, Merkle.depth(count), lastPath);
 
         m.root[side] = root;
@@ -84,22 +91,23 @@ abstract contract Walk is MatchBase {
     function _start(Match storage m, uint256 matchId, bytes32[2] calldata roots, Program calldata program)
         internal
     {
-        m.end = program.steps;
+        m.end = uint48(program.steps);
         m.agreed = program.initialRoot;
         uint8 height = Merkle.depth(Programs.checkpoints(program.steps, program.strides[0]));
         _enter(m, matchId, 0, height, roots[0], roots[1]);
-        if (height == 0) _toInterval(m, matchId, 0, program.steps, program);
+        if (height == 0) _toInterval(m, matchId, 0, m.end, program);
     }
 
     // ------------------------------------------------------------------ steps of the walk
 
-    /// @dev What follows a descent. Returns whether `previous` was used.
-    function _atLeaf(Match storage m, uint256 matchId, bytes32 previous, bytes32[] calldata previousPath)
-        private
-        returns (bool)
-    {
-        if (m.height != 0) return false;
-        Program memory program = _program(m);
+    /// @dev What follows a descent to a leaf. Returns whether `previous` was used.
+    function _atLeaf(
+        Match storage m,
+        uint256 matchId,
+        Program calldata program,
+        bytes32 previous,
+        bytes32[] calldata previousPath
+    ) private returns (bool) {
         if (m.level == program.strides.length) {
             if (m.index >= program.nodeCount) _decidePadding(m, matchId, Hash.STEP_TREE);
             else _toRecord(m, matchId);
@@ -117,14 +125,14 @@ abstract contract Walk is MatchBase {
             m.agreed = previous;
         }
         // SAFETY: `index < count = ceil((end - start) / stride)`, so `start + index * stride < end`; no overflow.
-        uint64 start = m.start + index * stride;
-        uint64 end = m.end - start > stride ? start + stride : m.end;
+        uint48 start = uint48(m.start + index * stride);
+        uint48 end = m.end - start > stride ? uint48(start + stride) : m.end;
         _toInterval(m, matchId, start, end, program);
         return index > 0;
     }
 
     /// @dev At a leaf of a run tree: the disputed interval is one step, or is refined.
-    function _toInterval(Match storage m, uint256 matchId, uint64 start, uint64 end, Program memory program)
+    function _toInterval(Match storage m, uint256 matchId, uint48 start, uint48 end, Program calldata program)
         private
     {
         m.start = start;
@@ -193,7 +201,11 @@ abstract contract Walk is MatchBase {
     }
 
     /// @dev The next stride below an interval of `length > 1` steps, and how many leaves the interval has there.
-    function _finer(uint64[] memory strides, uint64 length) private pure returns (uint8 level, uint64 count) {
+    function _finer(uint64[] calldata strides, uint64 length)
+        private
+        pure
+        returns (uint8 level, uint64 count)
+    {
         // SAFETY: the last stride is 1, so the loop ends.
         while (strides[level] >= length) ++level;
         count = Programs.checkpoints(length, strides[level]);

@@ -67,8 +67,7 @@ abstract contract Hearings is Escrow, IPanel {
     ) internal {
         (Rules memory rules,) = _rules(submission);
         uint256 number = ++h.trials;
-        uint256 trialId =
-            COURT.open(hearingId | number, players, [uint64(rules.clock), uint64(rules.clock)], dispute);
+        uint256 trialId = COURT.open(hearingId | number, players, rules.clock, dispute);
         emit Tried(hearingId, trialId, players);
     }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Runs} from "../support/Runs.sol";
+import {Spine, Spines} from "../support/Spines.sol";
+import {Tree, Trees} from "../support/Trees.sol";
+import {Shape} from "contracts/element/IRule.sol";
+import {Dispute, Opening, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Program} from "contracts/interfaces/IJobs.sol";
+import {Record} from "contracts/interfaces/IReferee.sol";
+
+/// @title Large
+/// @notice A run of 1,000,000 steps at strides 1,000 and 1, of 4,096 operators on tensors of 2^26 elements, as two sides have
+/// it that differ from one element of one operator on. Only what a dispute shows of it is built.
+///
+///     node 2,748 of step 614,203: mm of [8192, 8192] and [8192, 8192], the element (4711, 1234)
+library Large {
+    using Spines for Spine;
+    using Trees for Tree;
+
+    uint64 internal constant STEPS = 1_000_000;
+    uint64 internal constant STRIDE = 1000;
+    uint64 internal constant STEP = 614_203; // from 1
+    uint64 internal constant COARSE = (STEP - 1) / STRIDE;
+    uint64 internal constant FINE = (STEP - 1) % STRIDE;
+    uint32 internal constant NODE = 2748;
+    uint64 internal constant SIDE = 8192;
+    uint64 internal constant ROW = 4711;
+    uint64 internal constant COLUMN = 1234;
+    uint64 internal constant ELEMENT = ROW * SIDE + COLUMN;
+    /// @dev The step of the element's chain that is disputed in the end.
+    uint64 internal constant TERM = 5000;
+    bytes internal constant STRUCTURE = hex"00320201" hex"000000000500" hex"010000000300" hex"0102"
+        hex"0000000000002000" hex"0000000000002000";
+
+    // ------------------------------------------------------------------ the program
+
+    function program() internal pure returns (Program memory p) {
+        (p.opsetVersion, p.mode, p.nodeCount, p.slotCount, p.constantCount) = (1, 1, 4096, 300, 40);
+        p.steps = STEPS;
+        p.structureRoot = structures().root(0);
+        p.slotRoot = keccak256("slots");
+        p.constantRoot = keccak256("constants");
+        p.initialRoot = keccak256("initial state");
+        p.strides = new uint64[](2);
+        (p.strides[0], p.strides[1]) = (STRIDE, 1);
+    }
+
+    function structures() internal pure returns (Spine memory) {
+        bytes32 leaf = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
+        return Spines.make(0x11, leaf, leaf, NODE, 12);
+    }
+
+    // ------------------------------------------------------------------ the runs
+
+    /// @dev The steps of each side at stride 1 in the disputed interval, or the checkpoints at stride 1,000.
+    function run(uint256 side, bool fine) internal pure returns (Tree memory) {
+        uint256 first = fine ? FINE : COARSE;
+        bytes32[] memory leaves = new bytes32[](1000);
+        for (uint256 i = 0; i < leaves.length; ++i) {
+            leaves[i] = keccak256(abi.encode("checkpoint", fine, i, i < first ? 0 : side));
+        }
+        if (fine) leaves[FINE] = step().root(side);
+        else leaves[COARSE] = keccak256(abi.encode("checkpoint", true, 999, side));
+        return Trees.build(0x16, leaves);
+    }
+
+    function step() internal pure returns (Spine memory) {
+        return Spines.make(0x15, Runs.recordHash(record(0)), Runs.recordHash(record(1)), NODE, 12);
+    }
+
+    // ------------------------------------------------------------------ the operator
+
+    function record(uint256 side) internal pure returns (Record memory r) {
+        r.structure = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
+        r.inputs = new bytes32[](2);
+        r.inputs[0] = _hash(input(0).root(0));
+        r.inputs[1] = _hash(input(1).root(0));
+        r.outputs = new bytes32[](1);
+        r.outputs[0] = _hash(output().root(side));
+    }
+
+    function dispute() internal pure returns (Dispute memory d) {
+        (d.records[0], d.records[1]) = (record(0), record(1));
+        (d.structure, d.mode) = (STRUCTURE, 1);
+    }
+
+    function inputs() internal pure returns (Tensor[] memory list) {
+        list = new Tensor[](2);
+        for (uint256 i = 0; i < 2; ++i) {
+            list[i].shape = Shape(1, new uint64[](2));
+            (list[i].shape.dims[0], list[i].shape.dims[1]) = (SIDE, SIDE);
+            list[i].root = input(i).root(0);
+        }
+    }
+
+    function opening(uint8 which) internal pure returns (Opening memory) {
+        Spine memory spine = input(which);
+        return Opening(which, _operand(which), leaf(which, 0), spine.siblings);
+    }
+
+    /// @dev The trees of an input: both sides have the same.
+    function input(uint256 which) internal pure returns (Spine memory) {
+        bytes32 node = _leafHash(leaf(which, 0));
+        return Spines.make(0x10, node, node, _operand(which) / 256, 18);
+    }
+
+    function output() internal pure returns (Spine memory) {
+        return Spines.make(0x10, _leafHash(leaf(2, 0)), _leafHash(leaf(2, 1)), ELEMENT / 256, 18);
+    }
+
+    /// @dev The leaf with what is disputed: of an input (0, 1), of the output (2) as a side has it.
+    function leaf(uint256 which, uint256 side) internal pure returns (bytes memory data) {
+        data = new bytes(1024);
+        for (uint256 i = 0; i < 256; ++i) {
+            uint32 bits = normal(uint256(keccak256(abi.encode(which, i))));
+            if (which == 2 && i == ELEMENT % 256) bits += uint32(side);
+            for (uint256 b = 0; b < 4; ++b) {
+                data[4 * i + b] = bytes1(uint8(bits >> (8 * b)));
+            }
+        }
+    }
+
+    /// @dev A binary32 between 2^-3 and 2 in magnitude, from random bits.
+    function normal(uint256 random) internal pure returns (uint32) {
+        return uint32((random & 0x807FFFFF) | ((124 + (random >> 32) % 4) << 23));
+    }
+
+    function _operand(uint256 which) private pure returns (uint64) {
+        return which == 0 ? ROW * SIDE + TERM : TERM * SIDE + COLUMN;
+    }
+
+    function _leafHash(bytes memory data) private pure returns (bytes32) {
+        return sha256(abi.encodePacked(uint8(0x01), data));
+    }
+
+    function _hash(bytes32 root) private pure returns (bytes32) {
+        return sha256(abi.encodePacked(hex"020102", SIDE, SIDE, root));
+    }
+}
