@@ -5,7 +5,7 @@ import {Structures} from "./commit/Structures.sol";
 import {Chain} from "./court/Chain.sol";
 import {Search} from "./court/Search.sol";
 import {IOpset} from "./element/IOpset.sol";
-import {Dispute, Stage, Trial} from "./interfaces/ICourt.sol";
+import {Dispute, Said, Stage, Suit, Trial} from "./interfaces/ICourt.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
 /// @title Court
@@ -22,25 +22,26 @@ contract Court is Chain, Multicall {
         external
         returns (uint256 trialId)
     {
-        trialId = trialOf(msg.sender, id);
+        Suit memory suit = Suit(msg.sender, id, players, keccak256(abi.encode(dispute)));
+        trialId = _id(suit);
         Trial storage t = _trials[trialId];
         if (t.stage != Stage.None) revert AlreadyOpen(trialId);
-        t.output = _firstDifference(dispute);
-        t.bench = msg.sender;
-        t.id = id;
+        t.output = _disputed(dispute);
         t.tick = uint40(block.timestamp);
         t.stage = Stage.Outputs;
         (t.clock0, t.clock1) = (clock, clock);
-        t.file = _file(players, keccak256(abi.encode(dispute)));
-        emit TrialOpened(trialId, msg.sender, id, players, dispute);
+        Said memory nothing;
+        _keep(t, nothing);
+        emit TrialOpened(trialId, msg.sender, suit);
     }
 
-    function timeout(uint256 trialId) external {
+    function timeout(Suit calldata suit) external {
+        uint256 trialId = _id(suit);
         Trial storage t = _trials[trialId];
         uint8 losers = _late(t);
         if (losers == NOBODY) revert NotTooLate(trialId, deadline(trialId));
 
-        _decide(t, trialId, losers, true);
+        _decide(t, suit, trialId, losers, true);
     }
 
     // ------------------------------------------------------------------ views
@@ -49,8 +50,8 @@ contract Court is Chain, Multicall {
         return _trials[trialId];
     }
 
-    function trialOf(address bench, uint256 id) public pure returns (uint256) {
-        return uint256(keccak256(abi.encode(bench, id)));
+    function trialOf(Suit calldata suit) external pure returns (uint256) {
+        return _id(suit);
     }
 
     function deadline(uint256 trialId) public view returns (uint256 instant) {
@@ -62,12 +63,12 @@ contract Court is Chain, Multicall {
         if (t.stage != Stage.Post && t.stage != Stage.Answer) return found;
         found = new uint64[](_places(t));
         for (uint256 i = 0; i < found.length; ++i) {
-            found[i] = _at(t, i + 1);
+            found[i] = _at(t, found.length, i + 1);
         }
     }
 
     /// @dev The first output whose hashes differ. Reverts unless that is what the records differ in.
-    function _firstDifference(Dispute calldata dispute) private pure returns (uint8 output) {
+    function _disputed(Dispute calldata dispute) private pure returns (uint8 output) {
         bytes32[] calldata outputs0 = dispute.records[0].outputs;
         bytes32[] calldata outputs1 = dispute.records[1].outputs;
         (,, uint8 nout) = Structures.header(dispute.structure);

@@ -23,22 +23,24 @@ contract Panel is Appeals {
     // ------------------------------------------------------------------ moves
 
     function hear(Submission calldata submission, Dispute calldata dispute) external nonReentrant {
+        // NOTE: that the submission has the dispute's hash is the referee's to see to: it is its own match.
         uint256 hearingId = hearingOf(msg.sender, submission.matchId);
         Hearing storage h = _hearings[hearingId];
         if (h.phase != HearingPhase.None) revert AlreadyHeard(hearingId);
-        _checkDispute(submission, dispute);
         (Rules memory rules,) = _rules(submission);
 
         h.referee = msg.sender;
         h.matchId = submission.matchId;
-        h.file = keccak256(abi.encode(submission));
         // SAFETY: kept, because what follows from it must agree: a Jobs contract may say something else the next time.
         h.adjudication = rules.adjudication;
         bool court = rules.adjudication == Adjudication.OnChain;
         h.phase = court ? HearingPhase.Trial : HearingPhase.Voting;
-        if (!court) h.until = uint56(block.timestamp) + rules.verdictPeriod;
+        if (!court) {
+            h.until = uint56(block.timestamp) + rules.verdictPeriod;
+            h.file = keccak256(abi.encode(submission));
+        }
         emit Submitted(hearingId, msg.sender, submission.matchId, h.until, submission, dispute);
-        if (court) _try(h, hearingId, submission, submission.players, dispute);
+        if (court) _try(h, hearingId, rules.clock, submission.players, dispute);
     }
 
     // ------------------------------------------------------------------ views
@@ -49,9 +51,5 @@ contract Panel is Appeals {
 
     function hearingOf(address referee, uint256 matchId) public pure returns (uint256) {
         return uint256(keccak256(abi.encode(referee, matchId))) & ~uint256(0xFF);
-    }
-
-    function trialOf(uint256 hearingId, uint8 number) external view returns (uint256) {
-        return COURT.trialOf(address(this), hearingId | number);
     }
 }

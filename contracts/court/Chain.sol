@@ -5,7 +5,7 @@ import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Tensors} from "../commit/Tensors.sol";
 import {Case, Entry, IRule, Opened, Shape} from "../element/IRule.sol";
-import {Dispute, Opening, Stage, Suit, Tensor, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, Opening, Said, Stage, Suit, Tensor, Trial} from "../interfaces/ICourt.sol";
 import {CourtBase} from "./CourtBase.sol";
 import {Search} from "./Search.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
@@ -25,105 +25,118 @@ abstract contract Chain is Search {
 
     // ------------------------------------------------------------------ moves
 
-    function post(uint256 trialId, Suit calldata suit, bytes calldata states) external {
-        Trial storage t = _begin(trialId, Stage.Post);
-        _checkPlayer(t, suit, 0);
+    function post(Suit calldata suit, Said calldata said, bytes calldata states) external {
+        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Post);
+        _checkPlayer(suit, 0);
         uint256 want = (_places(t) - 1) * t.stateBytes;
         if (states.length != want) revert BadStates(states.length, want);
 
-        t.offer = keccak256(states);
+        Said memory now_ = said;
+        now_.offer = keccak256(states);
+        _keep(t, now_);
         t.stage = Stage.Answer;
         emit StatesPosted(trialId, t.lo, t.hi, states);
     }
 
     function answer(
-        uint256 trialId,
         Suit calldata suit,
+        Said calldata said,
         bytes calldata states,
         uint256 place,
         bytes calldata own
     ) external {
-        Trial storage t = _begin(trialId, Stage.Answer);
-        _checkPlayer(t, suit, 1);
-        if (keccak256(states) != t.offer) revert AnotherHash(keccak256(states), t.offer);
+        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Answer);
+        _checkPlayer(suit, 1);
+        if (keccak256(states) != said.offer) revert AnotherHash(keccak256(states), said.offer);
         uint256 count = _places(t);
         uint256 size = t.stateBytes;
         if (place >= count) revert NoSuchPlace(place, count);
-        (uint40 lo, uint40 hi) = (_at(t, place), _at(t, place + 1));
+        (uint64 lo, uint64 hi) = (_at(t, count, place), _at(t, count, place + 1));
 
-        if (place > 0) t.said[0] = keccak256(states[(place - 1) * size:place * size]);
+        Said memory now_ = said;
+        now_.offer = 0;
+        if (place > 0) now_.agreed = keccak256(states[(place - 1) * size:place * size]);
         if (place + 1 < count) {
             if (own.length != size) revert BadStates(own.length, size);
             bytes32 theirs = keccak256(states[place * size:(place + 1) * size]);
             if (keccak256(own) == theirs) revert SameState();
-            t.said[1] = _both([theirs, keccak256(own)]);
+            now_.states = [theirs, keccak256(own)];
         } else if (own.length != 0) {
             revert StateNotNeeded();
         }
+        _keep(t, now_);
         (t.lo, t.hi) = (lo, hi);
         t.stage = hi - lo == 1 ? Stage.Step : Stage.Post;
         emit StateAnswered(trialId, lo, hi, own);
     }
 
     function judge(
-        uint256 trialId,
-        address[2] calldata players,
+        Suit calldata suit,
         Dispute calldata dispute,
+        Said calldata said,
         Tensor[] calldata inputs,
         bytes calldata agreed,
-        bytes32[2] calldata after_,
         Opening[] calldata openings
     ) external {
-        Trial storage t = _begin(trialId, Stage.Step);
-        _checkFile(t, players, dispute);
-        if (keccak256(agreed) != t.said[0]) revert AnotherHash(keccak256(agreed), t.said[0]);
-        Case memory which = _case(t, dispute, inputs);
-        IRule rule = _rule(which);
-        bytes memory next = rule.step(which, t.lo, agreed, _open(inputs, openings));
-        uint8 losers;
-        if (t.hi == t.steps) {
-            losers = _wrong(t, rule.finish(which, next, _entry(t)));
-        } else {
-            if (_both(after_) != t.said[1]) revert AnotherHash(_both(after_), t.said[1]);
-            bytes32 truth = keccak256(next);
-            losers = (after_[0] != truth ? SIDE0 : 0) | (after_[1] != truth ? SIDE1 : 0);
-        }
+        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Step);
+        _checkDispute(suit, dispute);
+        if (keccak256(agreed) != said.agreed) revert AnotherHash(keccak256(agreed), said.agreed);
+        Opened[] memory opened = _open(inputs, openings);
         // INVARIANT: the sides say different things, so at least one of them is wrong.
-        _decide(t, trialId, losers, false);
+        uint8 losers = _losers(t, said, _case(t, dispute, inputs), agreed, opened);
+        _decide(t, suit, trialId, losers, false);
     }
 
     // ------------------------------------------------------------------ steps
 
     /// @inheritdoc Search
-    function _enterChain(Trial storage t, uint256 trialId, Case memory which) internal override {
+    function _enterChain(
+        Trial storage t,
+        Suit calldata suit,
+        uint256 trialId,
+        Case memory which,
+        uint64[2] memory values
+    ) internal override {
         IRule rule = _rule(which);
-        (uint64 steps, uint16 size) = rule.length(which);
-        bytes memory first = rule.begin(which);
-        emit ElementFound(trialId, t.element, _entry(t), [t.value0, t.value1], steps, size);
-        if (steps == 0) return _decide(t, trialId, _wrong(t, rule.finish(which, first, _entry(t))), false);
-        // SAFETY: a chain has fewer than 2^40 steps.
-        t.steps = uint40(steps);
-        t.hi = uint40(steps);
-        t.stateBytes = size;
-        t.said = [keccak256(first), bytes32(0)];
+        (uint64 steps, bytes memory first) = rule.begin(which);
+        emit ElementFound(trialId, t.element, _entry(t), values, steps, first);
+        if (steps == 0) {
+            return _decide(t, suit, trialId, _wrong(values, rule.finish(which, first, _entry(t))), false);
+        }
+        t.steps = steps;
+        t.hi = steps;
+        t.stateBytes = uint16(first.length);
         t.posted = 0;
         t.stage = steps == 1 ? Stage.Step : Stage.Post;
+        Said memory now_;
+        (now_.values, now_.agreed) = (values, keccak256(first));
+        _keep(t, now_);
     }
 
     // ------------------------------------------------------------------ views
 
+    /// @dev Bit `s`: side `s` says something else of the step, or of the element if the step is the last one.
+    function _losers(
+        Trial storage t,
+        Said calldata said,
+        Case memory which,
+        bytes calldata agreed,
+        Opened[] memory opened
+    ) private view returns (uint8) {
+        IRule rule = _rule(which);
+        bytes memory next = rule.step(which, t.lo, agreed, opened);
+        if (t.hi == t.steps) return _wrong(said.values, rule.finish(which, next, _entry(t)));
+        bytes32 truth = keccak256(next);
+        return (said.states[0] != truth ? SIDE0 : 0) | (said.states[1] != truth ? SIDE1 : 0);
+    }
+
     /// @dev Bit `s`: side `s` has another value of the element.
-    function _wrong(Trial storage t, uint64 truth) private view returns (uint8) {
-        return (t.value0 != truth ? SIDE0 : 0) | (t.value1 != truth ? SIDE1 : 0);
+    function _wrong(uint64[2] memory values, uint64 truth) private pure returns (uint8) {
+        return (values[0] != truth ? SIDE0 : 0) | (values[1] != truth ? SIDE1 : 0);
     }
 
     function _entry(Trial storage t) private view returns (Entry memory) {
         return Entry({kind: t.kind, written: t.written});
-    }
-
-    /// @dev keccak256 of what both sides' states hash to.
-    function _both(bytes32[2] memory states) private pure returns (bytes32) {
-        return keccak256(abi.encode(states));
     }
 
     /// @dev How many places a round has in the open interval; the last one is its end. Two rounds that could do with fewer
@@ -140,9 +153,9 @@ abstract contract Chain is Search {
         }
     }
 
-    /// @dev Place `i` of a round, evenly spread: `lo` is place 0. NOTE: ascending, as there are no more than steps.
-    function _at(Trial storage t, uint256 i) internal view returns (uint40) {
-        return uint40(t.lo + (uint256(t.hi - t.lo) * i) / _places(t));
+    /// @dev Place `i` of a round of so many, evenly spread: `lo` is place 0. NOTE: ascending, as there are no more than steps.
+    function _at(Trial storage t, uint256 count, uint256 i) internal view returns (uint64) {
+        return uint64(t.lo + (uint256(t.hi - t.lo) * i) / count);
     }
 
     /// @dev The elements that openings show, each by its leaf under the input's root.

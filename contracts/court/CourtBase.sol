@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Dispute, IBench, ICourt, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, IBench, ICourt, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
 
 /// @title CourtBase
 /// @notice The trials, whose move it is, how a move begins, and how a trial ends.
@@ -25,14 +25,20 @@ abstract contract CourtBase is ICourt {
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged.
-    function _begin(uint256 trialId, Stage want) internal returns (Trial storage t) {
+    /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged, and what was said so far.
+    function _begin(Suit calldata suit, Said calldata said, Stage want)
+        internal
+        returns (Trial storage t, uint256 trialId)
+    {
+        trialId = _id(suit);
         t = _trials[trialId];
         if (t.stage != want) revert WrongStage(trialId, t.stage, want);
         uint8 mask = _late(t);
         if (mask != NOBODY) revert TooLate(trialId, mask);
+        bytes32 have = keccak256(abi.encode(said));
+        if (have != t.said) revert AnotherHash(have, t.said);
         uint256 elapsed = block.timestamp - t.tick;
-        if (elapsed == 0) return t;
+        if (elapsed == 0) return (t, trialId);
         // SAFETY: nobody is late, so no clock falls below zero, and what is charged fits in 32 bits.
         uint8 owing = _owing(t);
         if (owing & SIDE0 != 0) t.clock0 -= uint32(elapsed);
@@ -47,35 +53,29 @@ abstract contract CourtBase is ICourt {
         t.posted |= uint8(1 << side);
     }
 
-    function _checkFile(Trial storage t, address[2] calldata players, Dispute calldata dispute)
-        internal
-        view
-    {
-        _checkFile(t, _file(players, keccak256(abi.encode(dispute))));
+    /// @dev What was said counts from now on.
+    function _keep(Trial storage t, Said memory said) internal {
+        t.said = keccak256(abi.encode(said));
+    }
+
+    function _checkDispute(Suit calldata suit, Dispute calldata dispute) internal pure {
+        bytes32 have = keccak256(abi.encode(dispute));
+        if (have != suit.dispute) revert NotTheDispute(have, suit.dispute);
     }
 
     /// @dev SAFETY: what a side says of states is bound by no hash, so only the side itself may say it.
-    function _checkPlayer(Trial storage t, Suit calldata suit, uint8 side) internal view {
-        _checkFile(t, _file(suit.players, suit.dispute));
+    function _checkPlayer(Suit calldata suit, uint8 side) internal view {
         if (msg.sender != suit.players[side]) revert NotPlayer(msg.sender, suit.players[side]);
-    }
-
-    function _checkFile(Trial storage t, bytes32 have) private view {
-        if (have != t.file) revert AnotherFile(have, t.file);
-    }
-
-    function _file(address[2] calldata players, bytes32 dispute) internal pure returns (bytes32) {
-        return keccak256(abi.encode(Suit(players, dispute)));
     }
 
     // ------------------------------------------------------------------ end
 
     /// @dev SAFETY: the stage is Done before the call, and the callee can open new trials but not touch this one.
-    function _decide(Trial storage t, uint256 trialId, uint8 losers, bool late) internal {
+    function _decide(Trial storage t, Suit calldata suit, uint256 trialId, uint8 losers, bool late) internal {
         t.stage = Stage.Done;
         t.losers = losers;
         emit TrialDecided(trialId, losers);
-        IBench(t.bench).ruled(t.id, losers, late);
+        IBench(suit.bench).ruled(suit.id, losers, late);
     }
 
     // ------------------------------------------------------------------ clocks
@@ -104,5 +104,11 @@ abstract contract CourtBase is ICourt {
     function _late(Trial storage t) internal view returns (uint8) {
         (uint256 instant, uint8 mask) = _due(t);
         return mask != NOBODY && block.timestamp > instant ? mask : NOBODY;
+    }
+
+    // ------------------------------------------------------------------ ids
+
+    function _id(Suit memory suit) internal pure returns (uint256) {
+        return uint256(keccak256(abi.encode(suit)));
     }
 }

@@ -19,16 +19,10 @@ abstract contract ContractionRule is IRule {
         | (1 << Convolutions.INPUT_GRAD) | (1 << Convolutions.WEIGHT_GRAD);
 
     /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         (uint256 terms,,) = _read(which);
         // SAFETY: below 2^40.
-        return (uint64(terms), uint16(_size()));
-    }
-
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _read(which);
-        return _begin();
+        return (uint64(terms), _begin());
     }
 
     /// @inheritdoc IRule

@@ -35,7 +35,7 @@ struct Entry {
 
 /// @title IRule
 /// @notice What operators of one family compute, as chains of steps (docs/adjudication.md, section 2).
-/// @dev A chain has `length` steps. `begin` is the state before the first one, `step` makes the state after step `t` of
+/// @dev `begin` is the number of a chain's steps and the state before the first one, `step` makes the state after step `t` of
 /// the one before, `finish` makes the element of the last one. Everything is a function of its arguments: a rule has no
 /// storage and no owner. The Python twin is `referee_py/element`.
 interface IRule {
@@ -48,10 +48,9 @@ interface IRule {
     /// @notice The rule is of other operators, modes or types than the case.
     error NotMine(uint16 op, uint8 mode);
 
-    /// @notice Number of steps, and bytes of a state.
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes);
-
-    function begin(Case calldata which) external pure returns (bytes memory state);
+    /// @notice Number of steps, and the state before the first one.
+    /// @dev All states of a case have one size, below 2^16.
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first);
 
     /// @notice The state after step `t`. Steps are numbered from 0; `state` is the one before.
     /// @param opened The operand elements that the step reads, all of them and no others, in the order of reading.

@@ -12,15 +12,9 @@ abstract contract Point is IRule {
     uint16 private constant STATE_BYTES = 8;
 
     /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         _check(which);
-        return (1, STATE_BYTES);
-    }
-
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _check(which);
-        return new bytes(STATE_BYTES);
+        return (1, new bytes(STATE_BYTES));
     }
 
     /// @inheritdoc IRule

@@ -25,16 +25,11 @@ contract Pooling is IRule {
     }
 
     /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         Pool memory pool = _read(which);
         // SAFETY: below 2^62.
-        return (uint64(pool.height * pool.width), STATE_BYTES);
-    }
-
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _read(which);
-        return abi.encodePacked(uint64(Order.MINUS_INFINITY), uint64(NOWHERE));
+        steps = uint64(pool.height * pool.width);
+        first = abi.encodePacked(uint64(Order.MINUS_INFINITY), uint64(NOWHERE));
     }
 
     /// @inheritdoc IRule

@@ -25,19 +25,14 @@ abstract contract ReductionRule is IRule {
     }
 
     /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         Reduction memory r = _read(which);
-        // SAFETY: below 2^42, and 204 or less.
-        return (uint64(_steps(r)), uint16(_stateBytes(which, r)));
-    }
-
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        Reduction memory r = _read(which);
-        if (r.ofFloats) return _begin(r.items);
-        if (which.op != AMAX) return new bytes(_stateBytes(which, r));
+        // SAFETY: below 2^42.
+        steps = uint64(_steps(r));
+        if (r.ofFloats) return (steps, _begin(r.items));
+        if (which.op != AMAX) return (steps, new bytes(_stateBytes(which, r)));
         bool floats = which.inputs[0].dtype == Cases.F32;
-        return abi.encodePacked(uint64(floats ? Order.MINUS_INFINITY : Order.LOWEST));
+        first = abi.encodePacked(uint64(floats ? Order.MINUS_INFINITY : Order.LOWEST));
     }
 
     /// @inheritdoc IRule

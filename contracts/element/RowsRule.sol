@@ -16,15 +16,9 @@ abstract contract RowsRule is IRule {
     uint256 private constant SCATTER_ADD = 61;
 
     /// @inheritdoc IRule
-    function length(Case calldata which) external pure returns (uint64 steps, uint16 stateBytes) {
+    function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         // SAFETY: at most 2^40.
-        return (uint64(_steps(which)), uint16(_stateBytes(which)));
-    }
-
-    /// @inheritdoc IRule
-    function begin(Case calldata which) external pure returns (bytes memory state) {
-        _steps(which);
-        return which.op == TAKE ? new bytes(8) : _begin();
+        return (uint64(_steps(which)), which.op == TAKE ? new bytes(8) : _begin());
     }
 
     /// @inheritdoc IRule

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Descent} from "../commit/Descents.sol";
 import {LogBlock} from "../commit/Logs.sol";
 import {Entry, Shape} from "../element/IRule.sol";
 import {Record} from "./IReferee.sol";
@@ -42,21 +43,38 @@ struct Opening {
     bytes32[] path;
 }
 
-/// @notice Who plays a trial, and keccak256 of the encoding of the `Dispute` that it is about.
+/// @notice What a trial is about, and does not change. The trial's id is its hash: moves show it again.
 struct Suit {
+    /// @dev Who opened the trial and is told its result, by the id it gave.
+    address bench;
+    uint256 id;
     address[2] players;
+    /// @dev keccak256 of the encoding of the `Dispute`.
     bytes32 dispute;
 }
 
-/// @notice The state of a trial. What does not change of it is in its suit, which who moves shows again.
-/// @dev INVARIANT: until Done the sides differ at the position: in their nodes (Outputs, Walk, Leaf), later in what they say
+/// @notice What the sides have said that still counts; zero where it is not said yet. Only its hash is kept: moves show it
+/// again, and events tell it.
+/// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in what they say
 /// the chain's state after step `hi` is; and both agree on the state after step `lo`.
-/// NOTE: a slot that is written for the first time costs as much as 25 levels of a Merkle path for both sides; so fields are narrow.
+struct Said {
+    bytes32[2] nodes;
+    /// @dev Each side's bits of the element.
+    uint64[2] values;
+    /// @dev keccak256 of the agreed state at `lo`, and of each side's state at `hi` where that is not the end.
+    bytes32 agreed;
+    bytes32[2] states;
+    /// @dev keccak256 of the states that side 0 has posted.
+    bytes32 offer;
+}
+
+/// @notice The state of a trial, in three slots.
 struct Trial {
-    /// @dev Who opened the trial and is told its result, by the id it gave.
-    address bench;
     /// @dev The instant from which the sides that owe a move are charged.
     uint40 tick;
+    /// @dev Seconds left to each side, not counting the time since `tick`.
+    uint32 clock0;
+    uint32 clock1;
     Stage stage;
     /// @dev Bit `s`: side `s` has posted its half at this position.
     uint8 posted;
@@ -64,32 +82,20 @@ struct Trial {
     uint8 output;
     /// @dev The position in the data trees: a node of this height, the `index`-th of that height.
     uint8 height;
+    uint40 index;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
     /// @dev What the agreed log says of the element: an `Entry`, once the element is known.
     uint8 kind;
-    uint256 id;
-    /// @dev keccak256 of the suit's encoding.
-    bytes32 file;
-    uint40 index;
-    /// @dev Seconds left to each side, not counting the time since `tick`.
-    uint32 clock0;
-    uint32 clock1;
     uint32 written;
-    /// @dev The steps of the element's chain that are still open: `(lo, hi]` of `steps`.
-    uint40 lo;
-    uint40 hi;
-    uint40 steps;
-    /// @dev The disputed element, and each side's bits of it.
-    uint40 element;
     uint16 stateBytes;
-    uint64 value0;
-    uint64 value1;
-    /// @dev Outputs, Walk, Leaf: each side's node. Afterwards: keccak256 of the agreed state at `lo`, and of the encoding of
-    /// keccak256 of each side's state at `hi`; zero where that is the end.
-    bytes32[2] said;
-    /// @dev keccak256 of the states that side 0 has posted.
-    bytes32 offer;
+    /// @dev The disputed element, and the steps of its chain that are still open: `(lo, hi]` of `steps`.
+    uint40 element;
+    uint64 lo;
+    uint64 hi;
+    uint64 steps;
+    /// @dev keccak256 of the encoding of `Said`.
+    bytes32 said;
 }
 
 /// @title ICourt
@@ -107,21 +113,14 @@ struct Trial {
 interface ICourt {
     // ------------------------------------------------------------------ events
 
-    event TrialOpened(
-        uint256 indexed trialId, address indexed bench, uint256 id, address[2] players, Dispute dispute
-    );
+    event TrialOpened(uint256 indexed trialId, address indexed bench, Suit suit);
     event OutputShown(uint256 indexed trialId, uint8 side, uint8 output, bytes32 root);
     event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
     event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
     event LeafShown(uint256 indexed trialId, uint8 side, bytes leaf);
-    /// @notice The disputed element is `element`, of which the log says `entry`; its chain has so many steps.
+    /// @notice The disputed element is `element`, of which the log says `entry`; its chain has so many steps, from `first` on.
     event ElementFound(
-        uint256 indexed trialId,
-        uint64 element,
-        Entry entry,
-        uint64[2] values,
-        uint64 steps,
-        uint16 stateBytes
+        uint256 indexed trialId, uint64 element, Entry entry, uint64[2] values, uint64 steps, bytes first
     );
     /// @notice Side 0's states at the places of `(lo, hi)`.
     event StatesPosted(uint256 indexed trialId, uint64 lo, uint64 hi, bytes states);
@@ -141,13 +140,8 @@ interface ICourt {
     error NotPlayer(address sender, address player);
     error RecordsDiffer();
     error OutputsEqual();
-    error AnotherFile(bytes32 have, bytes32 want);
+    error NotTheDispute(bytes32 have, bytes32 want);
     error AnotherHash(bytes32 have, bytes32 want);
-    error BadDescent(uint256 levels, uint256 height);
-    error PathsDiffer(uint256 length0, uint256 length1);
-    error ChildOutOfRange(uint256 child, uint256 levels);
-    error NoDifference(bytes32 node);
-    error EarlierDifference(uint256 level);
     error LeafTooLong(uint256 length);
     error WrongInputCount(uint256 have, uint256 want);
     error BadStates(uint256 bytesGiven, uint256 bytesWanted);
@@ -166,37 +160,29 @@ interface ICourt {
 
     /// @notice Outputs: shows the data root of a side's first output that differs.
     function showOutput(
-        uint256 trialId,
-        address[2] calldata players,
+        Suit calldata suit,
         Dispute calldata dispute,
+        Said calldata said,
         uint8 side,
         bytes32 root
     ) external;
 
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
-    function reveal(uint256 trialId, uint8 side, bytes32[] calldata children) external;
+    function reveal(Suit calldata suit, Said calldata said, uint8 side, bytes32[] calldata children) external;
 
     /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
-    function descend(
-        uint256 trialId,
-        address[2] calldata players,
-        Dispute calldata dispute,
-        uint64 child,
-        bytes32 node0,
-        bytes32[] calldata path0,
-        bytes32 node1,
-        bytes32[] calldata path1
-    ) external;
+    function descend(Suit calldata suit, Dispute calldata dispute, Said calldata said, Descent calldata way)
+        external;
 
     /// @notice Leaf: publishes a side's leaf.
-    function showLeaf(uint256 trialId, uint8 side, bytes calldata leaf) external;
+    function showLeaf(Suit calldata suit, Said calldata said, uint8 side, bytes calldata leaf) external;
 
     /// @notice Leaf: finds the first element in which both leaves differ. `inputs` are the operator's, whose hashes are
     /// agreed; `log` has the element's block under the agreed log, and is not looked at if there is none.
     function compare(
-        uint256 trialId,
-        address[2] calldata players,
+        Suit calldata suit,
         Dispute calldata dispute,
+        Said calldata said,
         bytes calldata leaf0,
         bytes calldata leaf1,
         Tensor[] calldata inputs,
@@ -204,13 +190,13 @@ interface ICourt {
     ) external;
 
     /// @notice Post: side 0's states at the places of the open interval, one after the other.
-    function post(uint256 trialId, Suit calldata suit, bytes calldata states) external;
+    function post(Suit calldata suit, Said calldata said, bytes calldata states) external;
 
     /// @notice Answer: side 1 names the first place at which it has another state, counted from 0, and that state. The
     /// last place is the interval's end, where both have said what they say.
     function answer(
-        uint256 trialId,
         Suit calldata suit,
+        Said calldata said,
         bytes calldata states,
         uint256 place,
         bytes calldata own
@@ -218,26 +204,23 @@ interface ICourt {
 
     /// @notice Step: computes the one step that is left.
     /// @param agreed The state before it.
-    /// @param after_ keccak256 of each side's state after it; not looked at where that is the end.
     function judge(
-        uint256 trialId,
-        address[2] calldata players,
+        Suit calldata suit,
         Dispute calldata dispute,
+        Said calldata said,
         Tensor[] calldata inputs,
         bytes calldata agreed,
-        bytes32[2] calldata after_,
         Opening[] calldata openings
     ) external;
 
     /// @notice Ends a trial that is late. Claimed late it finds the same loser.
-    function timeout(uint256 trialId) external;
+    function timeout(Suit calldata suit) external;
 
     // ------------------------------------------------------------------ views
 
     function getTrial(uint256 trialId) external view returns (Trial memory);
 
-    /// @notice The id of a trial, by who opened it.
-    function trialOf(address bench, uint256 id) external view returns (uint256);
+    function trialOf(Suit calldata suit) external pure returns (uint256);
 
     /// @notice The last instant at which a move is in time; zero if nobody owes one.
     function deadline(uint256 trialId) external view returns (uint256);

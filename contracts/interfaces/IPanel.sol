@@ -54,7 +54,7 @@ struct Hearing {
     /// @dev Trial: the sides that the verdict calls wrong, as bits; zero without an appeal.
     uint8 losers;
     uint256 matchId;
-    /// @dev keccak256 of the submission's encoding.
+    /// @dev keccak256 of the submission's encoding; zero where no move would show it, in on-chain jobs.
     bytes32 file;
     /// @dev The record that the verdict calls right; zero without a verdict.
     bytes32 verdict;
@@ -104,6 +104,8 @@ interface IPanel {
     /// @notice The court did not follow the verdict. Its signers may stand by it before `until`.
     event Overruled(uint256 indexed hearingId, address indexed accuser, uint64 until);
     event Slashed(uint256 indexed hearingId, address indexed verifier, uint256 bond);
+    /// @notice A signer stands by the verdict, and shows the record that it calls right.
+    event Stood(uint256 indexed hearingId, address indexed verifier, Record record);
     /// @notice A signer stood by the verdict and won: no bond is lost.
     event Cleared(uint256 indexed hearingId, address indexed verifier);
 
@@ -169,9 +171,6 @@ interface IPanel {
 
     /// @notice The id of a hearing, by who submitted it. Its last byte is zero.
     function hearingOf(address referee, uint256 matchId) external view returns (uint256);
-
-    /// @notice The Court's id of a hearing's `number`-th trial, counted from 1.
-    function trialOf(uint256 hearingId, uint8 number) external view returns (uint256);
 
     /// @notice The verifiers that voted for a record, without those that have lost their bonds for it.
     function votes(uint256 hearingId, bytes32 record) external view returns (address[] memory);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Descent} from "../commit/Descents.sol";
 import {Program} from "./IJobs.sol";
 import {IPanel} from "./IPanel.sol";
 
@@ -78,7 +79,7 @@ struct LogProof {
     bytes32[] nodePath;
 }
 
-/// @notice What a match is about, and does not change. Only its hash is kept, in the match's id: who moves shows it again.
+/// @notice What a match is about, and does not change. Only its hash is kept, in the match's id: moves show it again.
 struct Docket {
     /// @dev The run roots, and the spokesmen.
     bytes32[2] roots;
@@ -90,10 +91,19 @@ struct Docket {
     Program program;
 }
 
-/// @notice The state of a match.
+/// @notice Where in the trees a match stands. Only its hash is kept: moves show it again, and events tell it.
 /// @dev INVARIANT: `node[0] != node[1]` until `Done`, and everything to the left of the position is equal in both
 /// trees, so the position is the first difference.
-/// NOTE: a slot that is written for the first time costs as much as 25 levels of a Merkle path for both sides; so fields are narrow.
+struct Position {
+    /// @dev The roots of the current tree. NOTE: in `Refine` the root of a side that has refined is the finer one.
+    bytes32[2] root;
+    /// @dev Each side's node: of the match's height, the `index`-th of that height.
+    bytes32[2] node;
+    /// @dev Checkpoint `C_start`, the same for both.
+    bytes32 agreed;
+}
+
+/// @notice The state of a match, in three slots.
 struct Match {
     /// @dev The Jobs contract that opened the match and is told its result.
     address jobs;
@@ -111,18 +121,13 @@ struct Match {
     uint8 posted;
     /// @dev Index into the program's strides; their number in a step tree.
     uint8 level;
-    /// @dev The position: a node of this height, the `index`-th of that height.
     uint8 height;
     uint48 index;
     /// @dev Once done. Bit `s`: side `s` lost.
     uint8 losers;
     Reason reason;
-    /// @dev The roots of the current tree. NOTE: in `Refine` the root of a side that has refined is the finer one.
-    bytes32[2] root;
-    /// @dev Each side's node at the position.
-    bytes32[2] node;
-    /// @dev Checkpoint `C_start`, the same for both.
-    bytes32 agreed;
+    /// @dev keccak256 of the position's encoding.
+    bytes32 position;
 }
 
 /// @title IReferee
@@ -159,8 +164,6 @@ interface IReferee {
     event Descended(uint256 indexed matchId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
     event Refined(uint256 indexed matchId, uint8 side, uint8 level, bytes32 root);
     event RecordOpened(uint256 indexed matchId, uint8 side, Record record);
-    /// @notice The operator of `node` in `step` is before the panel.
-    event Submitted(uint256 indexed matchId, uint64 step, uint32 node);
     event Decided(uint256 indexed matchId, uint8 losers, Reason reason);
 
     // ------------------------------------------------------------------ errors
@@ -169,6 +172,7 @@ interface IReferee {
     error JobIdTooLarge(uint256 jobId, uint256 limit);
     /// @notice The docket is not that of the match.
     error AnotherDocket(uint256 have, uint256 want);
+    error AnotherPosition(bytes32 have, bytes32 want);
     error UnknownOpset(uint32 opsetVersion);
     error UnknownMode(uint8 mode);
     error WrongPhase(uint256 matchId, Phase have, Phase want);
@@ -177,14 +181,6 @@ interface IReferee {
     error NotLate(uint256 matchId, uint256 deadline);
     error BadSide(uint8 side);
     error AlreadyPosted(uint256 matchId, uint8 side);
-    error WrongNode(uint8 side, bytes32 have, bytes32 want);
-    /// @notice A descent must go down at least `min(height, 4)` levels and at most `height`.
-    error BadDescent(uint256 levels, uint256 height);
-    error PathsDiffer(uint256 length0, uint256 length1);
-    error ChildOutOfRange(uint256 child, uint256 levels);
-    error NoDifference(bytes32 node);
-    /// @notice The trees differ already to the left of this child.
-    error EarlierDifference(uint256 level);
     error PreviousNotNeeded();
     error NotSpokesman(address sender, address spokesman);
     error WellFormed();
@@ -212,7 +208,7 @@ interface IReferee {
     ) external returns (uint256 matchId);
 
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
-    function reveal(uint256 matchId, uint8 side, bytes32[] calldata children) external;
+    function reveal(uint256 matchId, Position calldata here, uint8 side, bytes32[] calldata children) external;
 
     /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
     /// @param previous Run trees, at height 0 and `index > 0` only: the checkpoint before the disputed interval, with its
@@ -220,11 +216,8 @@ interface IReferee {
     function descend(
         uint256 matchId,
         Docket calldata docket,
-        uint64 child,
-        bytes32 node0,
-        bytes32[] calldata path0,
-        bytes32 node1,
-        bytes32[] calldata path1,
+        Position calldata here,
+        Descent calldata way,
         bytes32 previous,
         bytes32[] calldata previousPath
     ) external;
@@ -234,21 +227,28 @@ interface IReferee {
     function refine(
         uint256 matchId,
         Docket calldata docket,
+        Position calldata here,
         uint8 side,
         bytes32 root,
         bytes32[] calldata lastPath
     ) external;
 
     /// @notice Open: publishes a side's record of the disputed node.
-    function openRecord(uint256 matchId, uint8 side, Record calldata record) external;
+    function openRecord(uint256 matchId, Position calldata here, uint8 side, Record calldata record) external;
 
     /// @notice Open: a record that is not what the program says loses.
-    function judgeStructure(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external;
+    function judgeStructure(
+        uint256 matchId,
+        Docket calldata docket,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) external;
 
     /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
     function judgeInput(
         uint256 matchId,
         Docket calldata docket,
+        Position calldata here,
         Exhibit calldata exhibit,
         Evidence calldata evidence
     ) external;
@@ -257,13 +257,15 @@ interface IReferee {
     function judgeLog(
         uint256 matchId,
         Docket calldata docket,
+        Position calldata here,
         Exhibit calldata exhibit,
         LogProof calldata proof
     ) external;
 
     /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute, and is
     /// submitted to the panel.
-    function submit(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external;
+    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata exhibit)
+        external;
 
     /// @notice Hearing: the panel ends the match.
     /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only: nobody is shown wrong.

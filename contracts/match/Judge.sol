@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Descents} from "../commit/Descents.sol";
 import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Modes} from "../commit/Modes.sol";
@@ -10,7 +11,17 @@ import {Tensors} from "../commit/Tensors.sol";
 import {Dispute} from "../interfaces/ICourt.sol";
 import {IJobs, Program} from "../interfaces/IJobs.sol";
 import {Submission} from "../interfaces/IPanel.sol";
-import {Docket, Evidence, Exhibit, LogProof, Match, Phase, Reason, Record} from "../interfaces/IReferee.sol";
+import {
+    Docket,
+    Evidence,
+    Exhibit,
+    LogProof,
+    Match,
+    Phase,
+    Position,
+    Reason,
+    Record
+} from "../interfaces/IReferee.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Judge
@@ -19,17 +30,24 @@ import {MatchBase} from "./MatchBase.sol";
 abstract contract Judge is MatchBase {
     // ------------------------------------------------------------------ moves
 
-    function openRecord(uint256 matchId, uint8 side, Record calldata record) external {
-        Match storage m = _begin(matchId, Phase.Open);
+    function openRecord(uint256 matchId, Position calldata here, uint8 side, Record calldata record)
+        external
+    {
+        Match storage m = _begin(matchId, here, Phase.Open);
         _post(m, matchId, side);
-        _checkRecord(m, side, record);
+        _checkRecord(here, side, record);
 
         emit RecordOpened(matchId, side, record);
     }
 
-    function judgeStructure(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external {
-        Match storage m = _begin(matchId, docket, Phase.Open);
-        uint8 malformed = _malformed(m, docket.program, exhibit);
+    function judgeStructure(
+        uint256 matchId,
+        Docket calldata docket,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) external {
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        uint8 malformed = _malformed(m, docket.program, here, exhibit);
         if (malformed == 0) revert WellFormed();
 
         _decide(m, matchId, malformed, Reason.Structure);
@@ -38,17 +56,18 @@ abstract contract Judge is MatchBase {
     function judgeInput(
         uint256 matchId,
         Docket calldata docket,
+        Position calldata here,
         Exhibit calldata exhibit,
         Evidence calldata evidence
     ) external {
-        Match storage m = _begin(matchId, docket, Phase.Open);
-        _examine(m, docket.program, exhibit);
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        _examine(m, docket.program, here, exhibit);
         uint256 input = evidence.input;
         Operand memory operand = Structures.operand(exhibit.structure, input);
         bytes32 input0 = exhibit.record0.inputs[input];
         bytes32 input1 = exhibit.record1.inputs[input];
         if (input0 == input1) revert InputsEqual(input);
-        (bytes32 truth, Reason reason) = _truth(m, docket.program, operand, evidence);
+        (bytes32 truth, Reason reason) = _truth(m, docket.program, here, operand, evidence);
 
         // INVARIANT: the inputs differ, so at least one of them is not the truth.
         uint8 losers = (input0 != truth ? 1 : 0) | (input1 != truth ? 2 : 0);
@@ -58,11 +77,12 @@ abstract contract Judge is MatchBase {
     function judgeLog(
         uint256 matchId,
         Docket calldata docket,
+        Position calldata here,
         Exhibit calldata exhibit,
         LogProof calldata proof
     ) external {
-        Match storage m = _begin(matchId, docket, Phase.Open);
-        _examine(m, docket.program, exhibit);
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        _examine(m, docket.program, here, exhibit);
         (bytes32 log0, bytes32 log1) = (exhibit.record0.log, exhibit.record1.log);
         if (log0 == log1) revert LogsEqual();
         _checkLog(m, docket.program, proof);
@@ -72,9 +92,11 @@ abstract contract Judge is MatchBase {
         _decide(m, matchId, losers, Reason.Log);
     }
 
-    function submit(uint256 matchId, Docket calldata docket, Exhibit calldata exhibit) external {
-        Match storage m = _begin(matchId, docket, Phase.Open);
-        _examine(m, docket.program, exhibit);
+    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata exhibit)
+        external
+    {
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        _examine(m, docket.program, here, exhibit);
         for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
             if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert InputsDiffer(i);
         }
@@ -82,7 +104,6 @@ abstract contract Judge is MatchBase {
 
         m.phase = Phase.Hearing;
         m.posted = 0;
-        emit Submitted(matchId, m.end, uint32(m.index));
         Dispute memory dispute =
             Dispute([exhibit.record0, exhibit.record1], exhibit.structure, docket.program.mode);
         // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
@@ -94,7 +115,7 @@ abstract contract Judge is MatchBase {
                 step: m.end,
                 node: uint32(m.index),
                 players: docket.players,
-                records: m.node,
+                records: here.node,
                 dispute: keccak256(abi.encode(dispute))
             }),
             dispute
@@ -110,19 +131,25 @@ abstract contract Judge is MatchBase {
     // ------------------------------------------------------------------ views
 
     /// @dev Binds an exhibit to the match. Reverts unless both records are what the program says.
-    function _examine(Match storage m, Program calldata program, Exhibit calldata exhibit) private view {
-        uint8 malformed = _malformed(m, program, exhibit);
+    function _examine(
+        Match storage m,
+        Program calldata program,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) private view {
+        uint8 malformed = _malformed(m, program, here, exhibit);
         if (malformed != 0) revert Malformed(malformed);
     }
 
     /// @dev Binds an exhibit to the match. Bit `s` of the result: record `s` is not what the program says.
-    function _malformed(Match storage m, Program calldata program, Exhibit calldata exhibit)
-        private
-        view
-        returns (uint8 malformed)
-    {
-        _checkRecord(m, 0, exhibit.record0);
-        _checkRecord(m, 1, exhibit.record1);
+    function _malformed(
+        Match storage m,
+        Program calldata program,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) private view returns (uint8 malformed) {
+        _checkRecord(here, 0, exhibit.record0);
+        _checkRecord(here, 1, exhibit.record1);
         Merkle.check(
             Hash.STRUCTURE_TREE,
             program.structureRoot,
@@ -136,9 +163,9 @@ abstract contract Judge is MatchBase {
         if (!Records.wellFormed(exhibit.record1, exhibit.structure, rounded)) malformed |= 2;
     }
 
-    function _checkRecord(Match storage m, uint8 side, Record calldata record) private view {
+    function _checkRecord(Position calldata here, uint8 side, Record calldata record) private view {
         bytes32 have = Records.hash(record);
-        if (have != m.node[side]) revert WrongNode(side, have, m.node[side]);
+        if (have != here.node[side]) revert Descents.WrongNode(side, have, here.node[side]);
     }
 
     /// @dev The log is that of the disputed node and step, under the root that the trainer revealed with the claim.
@@ -161,14 +188,15 @@ abstract contract Judge is MatchBase {
     function _truth(
         Match storage m,
         Program calldata program,
+        Position calldata here,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32, Reason) {
         if (operand.kind == Structures.NODE) {
-            return (_ofNode(m, program, operand, evidence), Reason.InputNode);
+            return (_ofNode(m, program, here, operand, evidence), Reason.InputNode);
         }
         if (operand.kind == Structures.STATE_SLOT) {
-            return (_ofSlot(m, program, operand, evidence), Reason.InputCheckpoint);
+            return (_ofSlot(m, program, here, operand, evidence), Reason.InputCheckpoint);
         }
         if (operand.kind == Structures.CONSTANT) {
             return (_ofConstant(program, operand, evidence), Reason.InputConstant);
@@ -181,13 +209,14 @@ abstract contract Judge is MatchBase {
     function _ofNode(
         Match storage m,
         Program calldata program,
+        Position calldata here,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32) {
         // SAFETY: only what is left of the position is agreed.
         if (operand.index >= m.index) revert ForwardReference(operand.index, m.index);
         _checkAgreed(
-            m,
+            here,
             Hash.STEP_TREE,
             Records.hash(evidence.source),
             operand.index,
@@ -201,13 +230,14 @@ abstract contract Judge is MatchBase {
     function _ofSlot(
         Match storage m,
         Program calldata program,
+        Position calldata here,
         Operand memory operand,
         Evidence calldata evidence
     ) private view returns (bytes32) {
         uint8 slotDepth = Merkle.depth(program.slotCount);
         if (m.start == 0) {
             Merkle.check(
-                Hash.INITIAL_TREE, m.agreed, evidence.tensor, operand.index, slotDepth, evidence.sourcePath
+                Hash.INITIAL_TREE, here.agreed, evidence.tensor, operand.index, slotDepth, evidence.sourcePath
             );
             return evidence.tensor;
         }
@@ -215,7 +245,7 @@ abstract contract Judge is MatchBase {
         Merkle.check(Hash.SLOT_TREE, program.slotRoot, row, operand.index, slotDepth, evidence.slotPath);
         Merkle.check(
             Hash.STEP_TREE,
-            m.agreed,
+            here.agreed,
             Records.hash(evidence.source),
             evidence.slotNode,
             Merkle.depth(program.nodeCount),

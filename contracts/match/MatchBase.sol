@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Merkle} from "../commit/Merkle.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
-import {Docket, IReferee, Match, Phase, Reason} from "../interfaces/IReferee.sol";
+import {Docket, IReferee, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
 
 /// @title MatchBase
@@ -24,18 +24,23 @@ abstract contract MatchBase is IReferee {
 
     // ------------------------------------------------------------------ guards
 
-    /// @dev Every move but `timeout` begins here: right phase, nobody late, time charged.
-    function _begin(uint256 matchId, Phase want) internal returns (Match storage m) {
+    /// @dev Every move but `timeout` begins here: right phase, nobody late, time charged, and the match's position.
+    function _begin(uint256 matchId, Position calldata here, Phase want) internal returns (Match storage m) {
         m = _matches[matchId];
         if (m.phase != want) revert WrongPhase(matchId, m.phase, want);
         uint8 mask = Clock.late(m);
         if (mask != Clock.NOBODY) revert Late(matchId, mask);
         Clock.charge(m);
+        bytes32 have = keccak256(abi.encode(here));
+        if (have != m.position) revert AnotherPosition(have, m.position);
     }
 
     /// @dev The same, for a move that goes by what the match is about.
-    function _begin(uint256 matchId, Docket calldata docket, Phase want) internal returns (Match storage m) {
-        m = _begin(matchId, want);
+    function _begin(uint256 matchId, Docket calldata docket, Position calldata here, Phase want)
+        internal
+        returns (Match storage m)
+    {
+        m = _begin(matchId, here, want);
         uint256 have = _id(m.jobs, m.jobId, docket);
         if (have != matchId) revert AnotherDocket(have, matchId);
     }
@@ -70,7 +75,7 @@ abstract contract MatchBase is IReferee {
     /// @dev A leaf to the left of the position, under either root: there the trees are equal, and each side knows its
     /// own. SAFETY: with one root only, its owner could keep from the other the siblings that the path needs.
     function _checkAgreed(
-        Match storage m,
+        Position memory here,
         uint8 tag,
         bytes32 leaf,
         uint256 index,
@@ -78,7 +83,7 @@ abstract contract MatchBase is IReferee {
         bytes32[] calldata path
     ) internal view {
         bytes32 have = Merkle.rootOf(tag, leaf, index, levels, path);
-        if (have != m.root[0] && have != m.root[1]) revert Merkle.PathMismatch(have, m.root[0]);
+        if (have != here.root[0] && have != here.root[1]) revert Merkle.PathMismatch(have, here.root[0]);
     }
 
     /// @dev SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.

@@ -42,7 +42,7 @@ abstract contract Appeals is Votes, IBench {
         h.bond = stake;
         h.appealPeriod = rules.appealPeriod;
         emit Appealed(hearingId, msg.sender);
-        _try(h, hearingId, submission, submission.players, dispute);
+        _try(h, hearingId, rules.clock, submission.players, dispute);
     }
 
     function escalate(uint256 hearingId, Submission calldata submission, Dispute calldata dispute)
@@ -55,7 +55,8 @@ abstract contract Appeals is Votes, IBench {
         if (h.adjudication != Adjudication.Appealable) revert NoAppeal(hearingId);
 
         h.phase = HearingPhase.Trial;
-        _try(h, hearingId, submission, submission.players, dispute);
+        (Rules memory rules,) = _rules(submission);
+        _try(h, hearingId, rules.clock, submission.players, dispute);
     }
 
     function stand(
@@ -78,7 +79,9 @@ abstract contract Appeals is Votes, IBench {
         address[2] memory players = submission.players;
         defended.records[1 - h.side] = record;
         players[1 - h.side] = msg.sender;
-        _try(h, hearingId, submission, players, defended);
+        emit Stood(hearingId, msg.sender, record);
+        (Rules memory rules,) = _rules(submission);
+        _try(h, hearingId, rules.clock, players, defended);
     }
 
     function ruled(uint256 id, uint8 losers, bool late) external nonReentrant {

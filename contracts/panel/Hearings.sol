@@ -61,13 +61,12 @@ abstract contract Hearings is Escrow, IPanel {
     function _try(
         Hearing storage h,
         uint256 hearingId,
-        Submission calldata submission,
+        uint32 clock,
         address[2] memory players,
         Dispute memory dispute
     ) internal {
-        (Rules memory rules,) = _rules(submission);
         uint256 number = ++h.trials;
-        uint256 trialId = COURT.open(hearingId | number, players, rules.clock, dispute);
+        uint256 trialId = COURT.open(hearingId | number, players, clock, dispute);
         emit Tried(hearingId, trialId, players);
     }
 

@@ -137,11 +137,8 @@ class Rules:
 
     # ------------------------------------------------------------------------------------- one call of a rule
 
-    def length(self, given: Given) -> tuple[int, int]:
-        return self._of_rule("length", [CASE], [given.words], ["uint64", "uint16"], given)
-
-    def begin(self, given: Given) -> bytes:
-        return bytes(self._of_rule("begin", [CASE], [given.words], ["bytes"], given)[0])
+    def begin(self, given: Given) -> tuple[int, bytes]:
+        return self._of_rule("begin", [CASE], [given.words], ["uint64", "bytes"], given)
 
     def step(self, given: Given, t: int, state: bytes, opened: Sequence[Opened]) -> bytes:
         arguments = [given.words, t, state, opened]

@@ -60,9 +60,9 @@ class Checks:
                 )
         calls = [self.rules.ends_call(Given.of(case), chain.states[-1]) for case, chain in self._ends]
         for (case, chain), found in zip(self._ends, self.rules.calls(calls), strict=True):
-            ends = decode(["uint64", "uint16", "bytes", "uint64"], found)
+            ends = decode(["uint64", "bytes", "uint64"], found)
             first, element = chain.states[0], finished(case, chain)
-            assert ends == (len(chain.opened), len(first), first, element), case
+            assert ends == (len(chain.opened), first, element), case
         self._done_elements()
 
     def _done_elements(self) -> None:

@@ -140,7 +140,7 @@ def check_places(one: OneStep, rules: Rules) -> None:
     for address in families:
         rules.of_operator[op, mode] = address
         if address != home:
-            refused(lambda: rules.length(one.given), "NotMine", op, mode)
+            refused(lambda: rules.begin(one.given), "NotMine", op, mode)
     rules.of_operator[op, mode] = home
     other_mode = ROUNDED if mode == REPOPS_F32 else REPOPS_F32
     of_both = rules.rule(op, other_mode) == home
@@ -166,7 +166,6 @@ def check_places(one: OneStep, rules: Rules) -> None:
 def calls_of(rules: Rules, given: Given, one: OneStep) -> list[Callable[[], object]]:
     """Every function of a rule."""
     return [
-        lambda: rules.length(given),
         lambda: rules.begin(given),
         lambda: one.run(rules, given=given),
         lambda: rules.finish(given, one.state),
@@ -204,7 +203,7 @@ def check_mutations(name: str, count: int, mode: int, rules: Rules) -> None:
         right = [Given.of(case) for case in cases_of(name, inputs, attrs, (mutations.random.random(),))]
         cases += [mutations.of(replace(given, mode=mode)) for given in right for _ in range(5)]
     home = rules.rule(BY_NAME[name].id, mode)
-    answers = rules.calls([(home, encode_call("length", [CASE], [given.words])) for given in cases])
+    answers = rules.calls([(home, encode_call("begin", [CASE], [given.words])) for given in cases])
     refusals = 0
     for given, answer in zip(cases, answers, strict=True):
         case = sound(given)
@@ -215,7 +214,7 @@ def check_mutations(name: str, count: int, mode: int, rules: Rules) -> None:
             assert case is None or rules.rule(given.op, given.mode) != home, (answer, given)
         else:
             assert case is not None, given
-            assert decode(["uint64", "uint16"], answer)[0] == rule_of(case).length(case), given
+            assert decode(["uint64", "bytes"], answer)[0] == rule_of(case).length(case), given
     assert refusals > count // 4
 
 
@@ -226,7 +225,7 @@ def test_steps_of_hostile_cases_are_refused_as_their_lengths_are(rules: Rules) -
         one = one_step(name)
         home = rules.rule(one.given.op)
         cases = [mutations.of(one.given) for _ in range(12)]
-        lengths = rules.calls([(home, encode_call("length", [CASE], [given.words])) for given in cases])
+        lengths = rules.calls([(home, encode_call("begin", [CASE], [given.words])) for given in cases])
         for given, found in zip(cases, lengths, strict=True):
             if not isinstance(found, Refusal):
                 continue

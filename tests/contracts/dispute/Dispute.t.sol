@@ -10,9 +10,10 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Case, IRule, Opened, Shape} from "contracts/element/IRule.sol";
-import {Dispute, Opening, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, Opening, Said, Suit} from "contracts/interfaces/ICourt.sol";
 import {
     Adjudication,
     Claim,
@@ -24,7 +25,7 @@ import {
     Terms,
     Trainer
 } from "contracts/interfaces/IJobs.sol";
-import {Docket, Exhibit} from "contracts/interfaces/IReferee.sol";
+import {Docket, Exhibit, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What a whole dispute costs, from the challenge to the payment of the prize: all transactions of both sides.
 /// Side 0, the trainer, is wrong; side 1, the challenger, is right.
@@ -48,7 +49,9 @@ contract DisputeGasTest is Base {
     uint256 private _job;
     uint256 private _match;
     Docket private _docket;
-    uint256 private _trial;
+    Position private _here;
+    Suit private _suit;
+    Said private _said;
     uint256 private _sum;
     bytes[] private _calls;
 
@@ -99,6 +102,8 @@ contract DisputeGasTest is Base {
         _match = groups[0].matchId;
         _docket.roots = [groups[0].root, groups[1].root];
         _docket.players = [TRAINER, CHALLENGER];
+        (_here.root, _here.node) = (_docket.roots, _docket.roots);
+        _here.agreed = Large.program().initialRoot;
         (_docket.clock, _docket.number, _docket.program) = (1 days, referee.matchCount(), Large.program());
     }
 
@@ -123,123 +128,107 @@ contract DisputeGasTest is Base {
         _refine(0);
         _flush(TRAINER, address(referee), "refine");
         _refine(1);
+        _here.node = _here.root;
         _descend(Large.run(0, true), Large.run(1, true), Large.FINE);
-        _descend(Large.step(), 12, 0);
+        _here.root = _here.node;
+        _descend(Large.step());
         Exhibit memory e;
         (e.record0, e.record1) = (Large.record(0), Large.record(1));
         (e.structure, e.structurePath) = (Large.STRUCTURE, Large.structures().siblings);
-        _calls.push(abi.encodeCall(referee.submit, (_match, _docket, e)));
+        _calls.push(abi.encodeCall(referee.submit, (_match, _docket, _here, e)));
         _flush(CHALLENGER, address(referee), "refine, descend twice, submit");
     }
 
+    /// @dev To a leaf of the runs' trees.
     function _descend(Tree memory tree0, Tree memory tree1, uint64 index) private {
+        bytes32[][2] memory levels = [tree0.levels[0], tree1.levels[0]];
+        Descent memory way =
+            Descent(index, levels[0][index], tree0.path(index), levels[1][index], tree1.path(index));
+        bytes32 previous = levels[0][index - 1];
         _calls.push(
-            abi.encodeCall(
-                referee.descend,
-                (
-                    _match,
-                    _docket,
-                    index,
-                    tree0.levels[0][index],
-                    tree0.path(index),
-                    tree1.levels[0][index],
-                    tree1.path(index),
-                    tree0.levels[0][index - 1],
-                    tree0.path(index - 1)
-                )
-            )
+            abi.encodeCall(referee.descend, (_match, _docket, _here, way, previous, tree0.path(index - 1)))
         );
+        (_here.node, _here.agreed) = ([way.node0, way.node1], previous);
+    }
+
+    /// @dev To the leaf of the step's trees.
+    function _descend(Spine memory spine) private {
+        Descent memory way = _way(spine, spine.depth, 0);
+        _calls.push(abi.encodeCall(referee.descend, (_match, _docket, _here, way, 0, new bytes32[](0))));
+        _here.node = [way.node0, way.node1];
     }
 
     /// @dev Down a spine, from one height to another.
-    function _descend(Spine memory spine, uint256 from, uint256 to) private {
+    function _way(Spine memory spine, uint256 from, uint256 to) private pure returns (Descent memory) {
         bytes32[] memory path = spine.path(to, from);
         uint64 child = uint64((spine.index >> to) & ((1 << (from - to)) - 1));
-        _calls.push(
-            abi.encodeCall(
-                referee.descend,
-                (
-                    _match,
-                    _docket,
-                    child,
-                    spine.nodes[0][to],
-                    path,
-                    spine.nodes[1][to],
-                    path,
-                    0,
-                    new bytes32[](0)
-                )
-            )
-        );
+        return Descent(child, spine.nodes[0][to], path, spine.nodes[1][to], path);
     }
 
     function _refine(uint8 side) private {
         Tree memory tree = Large.run(side, true);
-        _calls.push(abi.encodeCall(referee.refine, (_match, _docket, side, tree.root(), tree.path(999))));
+        _calls.push(
+            abi.encodeCall(referee.refine, (_match, _docket, _here, side, tree.root(), tree.path(999)))
+        );
+        _here.root[side] = tree.root();
     }
 
     // ------------------------------------------------------------------ the trial
 
     function _tryPublished() private {
         uint256 hearingId = panel.hearingOf(address(referee), _match);
-        _trial = panel.trialOf(hearingId, 1);
         Dispute memory d = Large.dispute();
+        _suit = Suit(address(panel), hearingId | 1, _docket.players, keccak256(abi.encode(d)));
         Spine memory spine = Large.output();
-        _calls.push(abi.encodeCall(court.showOutput, (_trial, _players(), d, 0, spine.root(0))));
-        _calls.push(abi.encodeCall(court.showOutput, (_trial, _players(), d, 1, spine.root(1))));
-        bytes32[] memory path = spine.siblings;
-        _calls.push(
-            abi.encodeCall(
-                court.descend,
-                (_trial, _players(), d, uint64(spine.index), spine.nodes[0][0], path, spine.nodes[1][0], path)
-            )
-        );
+        for (uint8 side = 0; side < 2; ++side) {
+            _calls.push(abi.encodeCall(court.showOutput, (_suit, d, _said, side, spine.root(side))));
+            _said.nodes[side] = spine.root(side);
+        }
+        _calls.push(abi.encodeCall(court.descend, (_suit, d, _said, _way(spine, spine.depth, 0))));
+        _said.nodes = [spine.nodes[0][0], spine.nodes[1][0]];
         LogBlock memory none;
+        bytes[2] memory leaves = [Large.leaf(2, 0), Large.leaf(2, 1)];
         _calls.push(
-            abi.encodeCall(
-                court.compare,
-                (_trial, _players(), d, Large.leaf(2, 0), Large.leaf(2, 1), Large.inputs(), none)
-            )
+            abi.encodeCall(court.compare, (_suit, d, _said, leaves[0], leaves[1], Large.inputs(), none))
         );
         _flush(CHALLENGER, address(court), "outputs, descend, compare");
+        delete _said;
+        uint256 at = (Large.ELEMENT % 256) * 4;
+        _said.values = [_bits(leaves[0], at), _bits(leaves[1], at)];
+        (, bytes memory first) = rule.begin(_case());
+        _said.agreed = keccak256(first);
         _chain(d);
-    }
-
-    function _players() private pure returns (address[2] memory) {
-        return [TRAINER, CHALLENGER];
     }
 
     /// @dev 8,192 steps in two rounds of 91 places.
     function _chain(Dispute memory d) private {
         bytes memory agreed;
-        bytes32[2] memory next;
-        Suit memory suit = Suit(_players(), keccak256(abi.encode(d)));
         for (uint256 round = 0; round < 2; ++round) {
-            uint64[] memory places = court.places(_trial);
+            uint64[] memory places = court.places(court.trialOf(_suit));
             bytes[] memory states = new bytes[](places.length);
             uint256 at = 0;
             while (places[at] <= Large.TERM) ++at;
             for (uint256 i = 0; i < places.length; ++i) {
                 states[i] = _state(round, i);
             }
-            (agreed, next[0]) = (states[at - 1], keccak256(states[at]));
+            agreed = states[at - 1];
             bytes memory truth = round == 1 ? rule.step(_case(), Large.TERM, agreed, _opened()) : _state(9, 9);
-            next[1] = keccak256(truth);
             bytes memory posted;
             for (uint256 i = 0; i + 1 < places.length; ++i) {
                 posted = abi.encodePacked(posted, states[i]);
             }
-            _calls.push(abi.encodeCall(court.post, (_trial, suit, posted)));
-            _flush(TRAINER, address(court), "post");
-            _calls.push(abi.encodeCall(court.answer, (_trial, suit, posted, at, truth)));
-            _flush(CHALLENGER, address(court), "answer");
+            _calls.push(abi.encodeCall(court.post, (_suit, _said, posted)));
+            _flush(TRAINER, address(court), round == 0 ? "post" : "post again");
+            _said.offer = keccak256(posted);
+            _calls.push(abi.encodeCall(court.answer, (_suit, _said, posted, at, truth)));
+            (_said.offer, _said.agreed) = (0, keccak256(agreed));
+            _said.states = [keccak256(states[at]), keccak256(truth)];
+            if (round == 0) _flush(CHALLENGER, address(court), "answer");
         }
         Opening[] memory openings = new Opening[](2);
         (openings[0], openings[1]) = (Large.opening(0), Large.opening(1));
-        _calls.push(
-            abi.encodeCall(court.judge, (_trial, _players(), d, Large.inputs(), agreed, next, openings))
-        );
-        _flush(CHALLENGER, address(court), "judge");
+        _calls.push(abi.encodeCall(court.judge, (_suit, d, _said, Large.inputs(), agreed, openings)));
+        _flush(CHALLENGER, address(court), "answer, judge");
     }
 
     function _state(uint256 round, uint256 place) private pure returns (bytes memory) {
@@ -259,11 +248,13 @@ contract DisputeGasTest is Base {
         opened = new Opened[](2);
         for (uint8 i = 0; i < 2; ++i) {
             Opening memory shown = Large.opening(i);
-            uint64 bits;
-            for (uint256 b = 0; b < 4; ++b) {
-                bits |= uint64(uint8(shown.leaf[(shown.element % 256) * 4 + b])) << uint64(8 * b);
-            }
-            opened[i] = Opened(i, shown.element, bits);
+            opened[i] = Opened(i, shown.element, _bits(shown.leaf, (shown.element % 256) * 4));
+        }
+    }
+
+    function _bits(bytes memory leaf, uint256 at) private pure returns (uint64 bits) {
+        for (uint256 b = 0; b < 4; ++b) {
+            bits |= uint64(uint8(leaf[at + b])) << uint64(8 * b);
         }
     }
 

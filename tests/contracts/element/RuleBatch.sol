@@ -19,7 +19,8 @@ contract RuleBatch {
         bytes calldata states,
         bytes calldata operands
     ) external pure returns (uint256 wrong, bytes memory got) {
-        (, uint256 size) = rule.length(which);
+        (, bytes memory first) = rule.begin(which);
+        uint256 size = first.length;
         uint256 count = states.length / size - 1;
         for (; wrong < count; ++wrong) {
             bytes calldata state = states[wrong * size:(wrong + 1) * size];
@@ -31,14 +32,13 @@ contract RuleBatch {
         require(wrong < count || operands.length == 0, "operands of no step");
     }
 
-    /// @notice Length and state size, the first state, and what the last one is finished to.
+    /// @notice Length, the first state, and what the last one is finished to.
     function ends(IRule rule, Case calldata which, bytes calldata last)
         external
         pure
-        returns (uint64 length, uint16 stateBytes, bytes memory first, uint64 bits)
+        returns (uint64 length, bytes memory first, uint64 bits)
     {
-        (length, stateBytes) = rule.length(which);
-        first = rule.begin(which);
+        (length, first) = rule.begin(which);
         bits = rule.finish(which, last, Entry({kind: 1, written: 0}));
     }
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Merkle} from "./Merkle.sol";
+
+/// @notice The way down two trees, from a node of each to one of their descendants.
+struct Descent {
+    /// @dev Which descendant: counted from the left among all of its height.
+    uint64 child;
+    bytes32 node0;
+    bytes32[] path0;
+    bytes32 node1;
+    bytes32[] path1;
+}
+
+/// @title Descents
+/// @notice Walks down two trees whose roots differ, to the first place where they do.
+///
+///     Equal siblings on the left of the way, in both trees: so everything to the left of the place is equal.
+library Descents {
+    /// @notice Levels published at once: 16 children are 512 bytes of calldata and 15 hashes.
+    uint8 private constant REVEAL_LEVELS = 4;
+
+    /// @notice The path does not lead to the side's node.
+    error WrongNode(uint8 side, bytes32 have, bytes32 want);
+    /// @notice A descent must go down at least `min(height, 4)` levels and at most `height`.
+    error BadDescent(uint256 levels, uint256 height);
+    error PathsDiffer(uint256 length0, uint256 length1);
+    error ChildOutOfRange(uint256 child, uint256 levels);
+    error NoDifference(bytes32 node);
+    /// @notice The trees differ already to the left of this child.
+    error EarlierDifference(uint256 level);
+
+    /// @notice Levels that a reveal at this height shows.
+    function shown(uint8 height) internal pure returns (uint8) {
+        return height < REVEAL_LEVELS ? height : REVEAL_LEVELS;
+    }
+
+    /// @notice Reverts unless `children` are the descendants of a side's node of this height.
+    function checkChildren(uint8 tag, uint8 side, bytes32 node, uint8 height, bytes32[] calldata children)
+        internal
+        view
+    {
+        bytes32 have = Merkle.foldLevel(tag, children, shown(height));
+        if (have != node) revert WrongNode(side, have, node);
+    }
+
+    /// @notice Reverts unless the way leads from the sides' nodes of this height to the first descendant that differs.
+    /// @return levels How far it goes.
+    function check(uint8 tag, bytes32[2] calldata nodes, uint8 height, Descent calldata way)
+        internal
+        view
+        returns (uint8 levels)
+    {
+        if (way.path0.length != way.path1.length) revert PathsDiffer(way.path0.length, way.path1.length);
+        if (way.path0.length < shown(height) || way.path0.length > height) {
+            revert BadDescent(way.path0.length, height);
+        }
+        levels = uint8(way.path0.length);
+        uint64 child = way.child;
+        if (child >> levels != 0) revert ChildOutOfRange(child, levels);
+        if (way.node0 == way.node1) revert NoDifference(way.node0);
+        _checkPath(tag, 0, nodes[0], child, way.node0, way.path0);
+        _checkPath(tag, 1, nodes[1], child, way.node1, way.path1);
+        for (uint256 level = 0; level < levels; ++level) {
+            // Wherever the path comes from the right, what is on its left must be equal.
+            if ((child >> level) & 1 == 1 && way.path0[level] != way.path1[level]) {
+                revert EarlierDifference(level);
+            }
+        }
+    }
+
+    function _checkPath(
+        uint8 tag,
+        uint8 side,
+        bytes32 want,
+        uint64 child,
+        bytes32 node,
+        bytes32[] calldata path
+    ) private view {
+        bytes32 have = Merkle.fold(tag, node, child, path);
+        if (have != want) revert WrongNode(side, have, want);
+    }
+}
