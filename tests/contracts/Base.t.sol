@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+/// @notice Gas of a call; in isolation, of a transaction.
+struct Gas {
+    uint64 gasLimit;
+    uint64 gasTotalUsed;
+    uint64 gasMemoryUsed;
+    int64 gasRefunded;
+    uint64 gasRemaining;
+}
+
+/// @notice An event.
+struct Log {
+    bytes32[] topics;
+    bytes data;
+    address emitter;
+}
+
 /// @notice The cheatcodes that the tests use.
 interface Vm {
     function addr(uint256 key) external pure returns (address);
@@ -23,7 +39,10 @@ interface Vm {
         external
         pure
         returns (uint256[] memory);
+    function getRecordedLogs() external returns (Log[] memory);
+    function recordLogs() external;
     function getCode(string calldata artifact) external view returns (bytes memory);
+    function lastCallGas() external view returns (Gas memory);
     function prank(address sender) external;
     function startPrank(address sender) external;
     function stopPrank() external;

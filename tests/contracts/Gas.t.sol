@@ -3,11 +3,13 @@ pragma solidity ^0.8.34;
 
 import {Market} from "./support/Market.sol";
 import {Matches} from "./support/Matches.sol";
+import {Step} from "./support/Positions.sol";
 import {Runs} from "./support/Runs.sol";
 import {Trees} from "./support/Trees.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {Adjudication, Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
-import {Evidence, Exhibit, LogProof, Record} from "contracts/interfaces/IReferee.sol";
+import {Evidence, Exhibit, LogProof, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What each move of a match costs as a transaction, for a program of 4096 nodes and 1000 steps at strides
 /// 100, 10 and 1. Trees are spines: one leaf, its siblings, the root they lead to.
@@ -55,7 +57,7 @@ contract MatchGasTest is Matches {
         (id, e) = _inStep(record0, record1);
         bytes32 node0 = Runs.recordHash(record0);
         bytes32 node1 = Runs.recordHash(record1);
-        referee.descend(id, NODE, node0, _path(12), node1, _path(12), 0, new bytes32[](0));
+        send(id, Step(Descent(NODE, node0, _path(12), node1, _path(12)), 0, new bytes32[](0)));
     }
 
     function _saved(string memory move) private {
@@ -68,8 +70,8 @@ contract MatchGasTest is Matches {
         bytes32[] memory path = _path(8);
         (_served.nodeCount, _served.steps) = (4096, 1);
         uint256 id = open(Trees.climb(0x15, above, 0, path), Trees.climb(0x15, keccak256("other"), 0, path));
-        referee.descend(id, 0, above, path, keccak256("other"), path, 0, new bytes32[](0));
-        referee.reveal(id, 0, children);
+        send(id, Step(Descent(0, above, path, keccak256("other"), path), 0, new bytes32[](0)));
+        reveal(id, 0, children);
         _saved("reveal 16 children");
     }
 
@@ -77,7 +79,8 @@ contract MatchGasTest is Matches {
         (uint256 id, Exhibit memory e) = _inStep(_record(0, 0), _record(0, 1));
         (bytes32 node0, bytes32 node1) = (Runs.recordHash(e.record0), Runs.recordHash(e.record1));
         bytes32[] memory path = _path(12);
-        referee.descend(id, NODE, node0, path, node1, path, 0, new bytes32[](0));
+        Descent memory way = Descent(NODE, node0, path, node1, path);
+        referee.descend(id, docket(id), here(id), way, 0, new bytes32[](0));
         _saved("descend 12 levels to a record");
     }
 
@@ -90,21 +93,25 @@ contract MatchGasTest is Matches {
         uint256 id = open(Trees.climb(0x16, node0, 7, path), Trees.climb(0x16, node1, 7, path));
         bytes32[] memory previousPath = _path(4);
         previousPath[0] = node0;
-        referee.descend(id, 7, node0, path, node1, path, previous, previousPath);
+        Descent memory way = Descent(7, node0, path, node1, path);
+        referee.descend(id, docket(id), here(id), way, previous, previousPath);
         _saved("descend 4 levels to a checkpoint");
+        // NOTE: by hand, since what is measured is the last call.
+        Position memory at = Position(docket(id).roots, [node0, node1], previous);
         (bytes32 finer0, bytes32 finer1) =
             (Trees.climb(0x16, node0, 9, path), Trees.climb(0x16, node1, 9, path));
         vm.prank(alice);
-        referee.refine(id, 0, finer0, path);
+        referee.refine(id, docket(id), at, 0, finer0, path);
         _saved("refine, first");
+        at.root[0] = finer0;
         vm.prank(bob);
-        referee.refine(id, 1, finer1, path);
+        referee.refine(id, docket(id), at, 1, finer1, path);
         _saved("refine, second");
     }
 
     function test_openRecord() public {
         (uint256 id, Exhibit memory e) = _atRecord(_record(0, 0), _record(0, 1));
-        referee.openRecord(id, 0, e.record0);
+        openRecord(id, 0, e.record0);
         _saved("openRecord");
     }
 
@@ -112,7 +119,7 @@ contract MatchGasTest is Matches {
         Record memory bad = _record(0, 0);
         bad.log = keccak256("log");
         (uint256 id, Exhibit memory e) = _atRecord(_record(0, 0), bad);
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
         _saved("judgeStructure");
     }
 
@@ -132,7 +139,7 @@ contract MatchGasTest is Matches {
         _served.structureRoot = Trees.climb(0x11, e.record0.structure, NODE, e.structurePath);
         (bytes32 node0, bytes32 node1) = (Runs.recordHash(e.record0), Runs.recordHash(e.record1));
         uint256 id = open(Trees.climb(0x15, node0, NODE, path), Trees.climb(0x15, node1, NODE, path));
-        referee.descend(id, NODE, node0, path, node1, path, 0, new bytes32[](0));
+        send(id, Step(Descent(NODE, node0, path, node1, path), 0, new bytes32[](0)));
 
         bytes32[] memory sourcePath = new bytes32[](12);
         for (uint256 i = 0; i < 11; ++i) {
@@ -140,7 +147,7 @@ contract MatchGasTest is Matches {
         }
         sourcePath[11] = _below(node0, path);
         evidence.sourcePath = sourcePath;
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         _saved("judgeInput from an earlier node");
     }
 
@@ -172,19 +179,19 @@ contract MatchGasTest is Matches {
         uint256 id = open(Trees.climb(0x16, step0, 7, steps), Trees.climb(0x16, step1, 7, steps));
         bytes32[] memory previousPath = _path(10);
         previousPath[0] = step0;
-        referee.descend(id, 7, step0, steps, step1, steps, steps[0], previousPath);
-        referee.descend(id, NODE, node0, nodes, node1, nodes, 0, new bytes32[](0));
+        send(id, Step(Descent(7, step0, steps, step1, steps), steps[0], previousPath));
+        send(id, Step(Descent(NODE, node0, nodes, node1, nodes), 0, new bytes32[](0)));
         LogProof memory proof;
         (proof.log, proof.nodePath, proof.stepPath) = (e.record0.log, nodes, steps);
         proof.stepRoot = Trees.climb(0x17, proof.log, NODE, nodes);
         _logs = Trees.climb(0x18, proof.stepRoot, 7, steps);
-        referee.judgeLog(id, e, proof);
+        judgeLog(id, e, proof);
         _saved("judgeLog");
     }
 
     function test_verdict() public {
         (uint256 id, Exhibit memory e) = _atRecord(_record(0, 0), _record(0, 1));
-        referee.submit(id, e);
+        submit(id, e);
         _saved("submit");
         uint256 hearingId = panel.hearingOf(address(referee), id);
         bytes32 truth = Runs.recordHash(e.record0);

@@ -3,8 +3,10 @@ pragma solidity ^0.8.34;
 
 import {Market} from "./support/Market.sol";
 import {Matches} from "./support/Matches.sol";
+import {Step} from "./support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "./support/Runs.sol";
 import {Tree, Trees} from "./support/Trees.sol";
+import {Descent, Descents} from "contracts/commit/Descents.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {
     Claim,
@@ -155,20 +157,22 @@ contract UnchangedMatchTest is Matches {
         pass(10); // a move that is accepted would be charged
         bytes32 before = _state(id);
         bytes32[] memory nodes = childrenOf(id, _run0);
-        refuses(IReferee.WrongNode.selector);
-        referee.reveal(id, 1, nodes);
+        refuses(Descents.WrongNode.selector);
+        reveal(id, 1, nodes);
         eq(_state(id), before, "reveal");
 
         descendRefused(id);
         eq(_state(id), before, "descend");
-        referee.reveal(id, 0, nodes);
+        reveal(id, 0, nodes);
         yes(_state(id) != before, "a right one is accepted, and charged");
     }
 
     function descendRefused(uint256 id) private {
         bytes32[] memory path = new bytes32[](referee.getMatch(id).height);
-        refuses(IReferee.WrongNode.selector);
-        referee.descend(id, 0, bytes32(uint256(1)), path, bytes32(uint256(2)), path, 0, new bytes32[](0));
+        Step memory step;
+        step.way = Descent(0, bytes32(uint256(1)), path, bytes32(uint256(2)), path);
+        refuses(Descents.WrongNode.selector);
+        send(id, step);
     }
 
     function test_aLogThatIsNotTheJobsDecidesNothing() public {
@@ -182,10 +186,10 @@ contract UnchangedMatchTest is Matches {
         pass(10);
         bytes32 before = _state(id);
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeLog(id, e, proof);
+        judgeLog(id, e, proof);
         eq(_state(id), before, "state");
         proof.log = tree.levels[0][4];
-        referee.judgeLog(id, e, proof);
+        judgeLog(id, e, proof);
         decided(id, 2, Reason.Log);
     }
 
@@ -198,19 +202,19 @@ contract UnchangedMatchTest is Matches {
         bytes32 before = _state(id);
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotSpokesman.selector, bob, alice));
         vm.prank(bob);
-        referee.refine(id, 0, root, path);
+        referee.refine(id, docket(id), here(id), 0, root, path);
         eq(_state(id), before, "the other side's spokesman");
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotSpokesman.selector, address(this), alice));
-        referee.refine(id, 0, root, path);
+        referee.refine(id, docket(id), here(id), 0, root, path);
         eq(_state(id), before, "a stranger");
         vm.prank(alice);
-        referee.refine(id, 0, root, path);
+        referee.refine(id, docket(id), here(id), 0, root, path);
         yes(_state(id) != before, "the spokesman himself");
     }
 
     function test_aLateMoveChangesNothing() public {
         uint256 id = open(_run0, _run1);
-        referee.reveal(id, 0, childrenOf(id, _run0));
+        reveal(id, 0, childrenOf(id, _run0));
         bytes32[] memory nodes = childrenOf(id, _run1);
         bytes32 before = _state(id);
         refuses(IReferee.NotLate.selector);
@@ -218,7 +222,7 @@ contract UnchangedMatchTest is Matches {
         eq(_state(id), before, "a timeout that is too early");
         pass(CLOCK + 1);
         vm.expectRevert(abi.encodeWithSelector(IReferee.Late.selector, id, 2));
-        referee.reveal(id, 1, nodes);
+        reveal(id, 1, nodes);
         eq(_state(id), before, "a move that is too late");
         referee.timeout(id);
         yes(_state(id) != before, "the timeout that is due");

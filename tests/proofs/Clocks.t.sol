@@ -27,18 +27,19 @@ contract ClocksProof {
         return false;
     }
 
-    function _place(uint8 phase, uint8 posted, uint64 tick, uint64 instant, uint64[2] memory clock) private {
+    function _place(uint8 phase, uint8 posted, uint40 tick, uint40 instant, uint32[2] memory clock) private {
         vm.assume(phase <= uint8(type(Phase).max) && posted <= 3 && tick <= instant);
         vm.warp(instant);
-        (_match.phase, _match.posted, _match.tick, _match.clock) = (Phase(phase), posted, tick, clock);
+        (_match.phase, _match.posted, _match.tick) = (Phase(phase), posted, tick);
+        (_match.clock0, _match.clock1) = (clock[0], clock[1]);
     }
 
     function check_lateIsWhoOwesAndHasNoTime(
         uint8 phase,
         uint8 posted,
-        uint64 tick,
-        uint64 instant,
-        uint64[2] memory clock
+        uint40 tick,
+        uint40 instant,
+        uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
         uint8 late = _match.late();
@@ -60,9 +61,9 @@ contract ClocksProof {
     function check_chargeOnlySubtracts(
         uint8 phase,
         uint8 posted,
-        uint64 tick,
-        uint64 instant,
-        uint64[2] memory clock
+        uint40 tick,
+        uint40 instant,
+        uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
         vm.assume(_match.late() == 0);
@@ -74,7 +75,7 @@ contract ClocksProof {
         uint256 elapsed = instant - tick;
         for (uint8 side = 0; side < 2; ++side) {
             uint256 owed = _owes(Phase(phase), posted, side) ? elapsed : 0;
-            assert(_match.clock[side] == clock[side] - owed);
+            assert((side == 0 ? _match.clock0 : _match.clock1) == clock[side] - owed);
         }
         assert(_match.tick == instant);
         assert(_match.late() == 0);

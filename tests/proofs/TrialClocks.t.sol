@@ -4,13 +4,15 @@ pragma solidity ^0.8.34;
 import {Assume} from "./Clocks.t.sol";
 import {Court} from "contracts/Court.sol";
 import {IOpset} from "contracts/element/IOpset.sol";
-import {Stage, Trial} from "contracts/interfaces/ICourt.sol";
+import {Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
 
 /// @title TrialClocksProof
 /// @notice What ClocksProof says of a match, for a trial: its clocks are code of their own.
 contract TrialClocksProof is Court(IOpset(address(0))) {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
-    uint256 private constant ID = 1;
+    /// @dev Of nobody, and nothing said: what a move shows has no part in its time.
+    Suit private _suit;
+    Said private _said;
 
     /// @dev Who owes a move by the table in CourtBase.sol, told by side.
     function _owes(Stage stage, uint8 posted, uint8 side) private pure returns (bool) {
@@ -21,22 +23,23 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
         return stage == (side == 0 ? Stage.Post : Stage.Answer);
     }
 
-    function _place(uint8 stage, uint8 posted, uint64 tick, uint64 instant, uint64[2] memory clock)
+    function _place(uint8 stage, uint8 posted, uint40 tick, uint40 instant, uint32[2] memory clock)
         private
         returns (Trial storage t)
     {
         vm.assume(stage <= uint8(type(Stage).max) && posted <= 3 && tick <= instant);
         vm.warp(instant);
-        t = _trials[ID];
-        (t.stage, t.posted, t.tick, t.clock) = (Stage(stage), posted, tick, clock);
+        t = _trials[_id(_suit)];
+        (t.stage, t.posted, t.tick, t.clock0, t.clock1) = (Stage(stage), posted, tick, clock[0], clock[1]);
+        _keep(t, _said);
     }
 
     function check_lateIsWhoOwesAndHasNoTime(
         uint8 stage,
         uint8 posted,
-        uint64 tick,
-        uint64 instant,
-        uint64[2] memory clock
+        uint40 tick,
+        uint40 instant,
+        uint32[2] memory clock
     ) external {
         uint8 late = _late(_place(stage, posted, tick, instant, clock));
         bool[2] memory over;
@@ -57,21 +60,21 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
     function check_aMoveOnlySubtracts(
         uint8 stage,
         uint8 posted,
-        uint64 tick,
-        uint64 instant,
-        uint64[2] memory clock
+        uint40 tick,
+        uint40 instant,
+        uint32[2] memory clock
     ) external {
         Trial storage t = _place(stage, posted, tick, instant, clock);
         vm.assume(_late(t) == 0);
         // Nobody is late and the stage is right: nothing can stop the move, an underflow least of all.
-        try this.begin(Stage(stage)) {}
+        try this.begin(_suit, _said, Stage(stage)) {}
         catch {
             assert(false);
         }
         uint256 elapsed = instant - tick;
         for (uint8 side = 0; side < 2; ++side) {
             uint256 owed = _owes(Stage(stage), posted, side) ? elapsed : 0;
-            assert(t.clock[side] == clock[side] - owed);
+            assert((side == 0 ? t.clock0 : t.clock1) == clock[side] - owed);
         }
         assert(t.tick == instant);
         assert(_late(t) == 0);
@@ -80,17 +83,17 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
     function check_nobodyMovesLate(
         uint8 stage,
         uint8 posted,
-        uint64 tick,
-        uint64 instant,
-        uint64[2] memory clock
+        uint40 tick,
+        uint40 instant,
+        uint32[2] memory clock
     ) external {
         vm.assume(_late(_place(stage, posted, tick, instant, clock)) != 0);
-        try this.begin(Stage(stage)) {
+        try this.begin(_suit, _said, Stage(stage)) {
             assert(false);
         } catch {}
     }
 
-    function begin(Stage stage) external {
-        _begin(ID, stage);
+    function begin(Suit calldata suit, Said calldata said, Stage stage) external {
+        _begin(suit, said, stage);
     }
 }

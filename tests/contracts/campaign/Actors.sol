@@ -34,7 +34,7 @@ abstract contract Actors is Stage {
     uint256[] internal watched;
     mapping(uint256 id => bool) private _seen;
     uint256 private _matches;
-    mapping(uint256 id => uint64[2]) private _clocks;
+    mapping(uint256 id => uint32[2]) private _clocks;
 
     /// @dev What went wrong; empty if nothing did.
     string public broken;
@@ -129,14 +129,17 @@ abstract contract Actors is Stage {
             _seen[id] = true;
             ++_matches;
             watched.push(id);
-            _clocks[id] = referee.getMatch(id).clock;
+            meet(id, job, groups, claims);
+            Match memory m = referee.getMatch(id);
+            _clocks[id] = [m.clock0, m.clock1];
         }
     }
 
     /// @dev Time is conserved: no clock ever shows more than before.
     function _checkClocks(uint256 id) private {
-        uint64[2] memory now_ = referee.getMatch(id).clock;
-        uint64[2] storage before = _clocks[id];
+        Match memory m = referee.getMatch(id);
+        uint32[2] memory now_ = [m.clock0, m.clock1];
+        uint32[2] storage before = _clocks[id];
         if (now_[0] > before[0] || now_[1] > before[1]) _break("a clock has gained time");
         if (now_[0] != before[0] || now_[1] != before[1]) _clocks[id] = now_;
     }
@@ -145,7 +148,7 @@ abstract contract Actors is Stage {
     function _answer(uint256 id, Match memory m) private returns (bool) {
         if (m.phase == Phase.Hearing || m.phase == Phase.Done) return _answerHearing(id, m);
         for (uint8 side = 0; side < 2; ++side) {
-            if (!isHonest(m.players[side])) continue;
+            if (!isHonest(playerOf(id, side))) continue;
             if (m.phase == Phase.Refine) {
                 if (m.posted & (1 << side) != 0) continue;
                 publish(id, m, side);
@@ -170,17 +173,13 @@ abstract contract Actors is Stage {
         if (h.phase == HearingPhase.Defence) {
             return block.timestamp < h.until && _standHonestly(id, m, hearingId, h);
         }
-        (uint256 value0, uint256 value1) = valuesOf(m);
         if (h.phase == HearingPhase.Trial) {
-            return _tryHonestly(hearingId, isHonest(m.players[0]), isHonest(m.players[1]), value0, value1);
+            return _tryHonestly(id, m, isHonest(playerOf(id, 0)), isHonest(playerOf(id, 1)));
         }
         if (h.phase != HearingPhase.Stand) return false;
-        uint256 defended = _valueOf(h.verdict);
         bool defends = h.defendant == vm.addr(keys[0]) || h.defendant == vm.addr(keys[1]);
-        bool accuses = isHonest(m.players[h.side]);
-        return h.side == 0
-            ? _tryHonestly(hearingId, accuses, defends, value0, defended)
-            : _tryHonestly(hearingId, defends, accuses, defended, value1);
+        bool accuses = isHonest(playerOf(id, h.side));
+        return h.side == 0 ? _tryHonestly(id, m, accuses, defends) : _tryHonestly(id, m, defends, accuses);
     }
 
     function _voteHonestly(uint256 id, Match memory m, uint256 hearingId) private returns (bool) {
@@ -195,8 +194,8 @@ abstract contract Actors is Stage {
 
     function _appealHonestly(uint256 id, Match memory m, Hearing memory h) private returns (bool) {
         for (uint8 side = 0; side < 2; ++side) {
-            if (!isHonest(m.players[side]) || m.node[side] == h.verdict) continue;
-            appeal(id, m, m.players[side]);
+            if (!isHonest(playerOf(id, side)) || here(id).node[side] == h.verdict) continue;
+            appeal(id, m, playerOf(id, side));
             return true;
         }
         return false;
@@ -215,26 +214,18 @@ abstract contract Actors is Stage {
         return false;
     }
 
-    function _tryHonestly(uint256 hearingId, bool honest0, bool honest1, uint256 value0, uint256 value1)
-        private
-        returns (bool)
-    {
+    function _tryHonestly(uint256 id, Match memory m, bool honest0, bool honest1) private returns (bool) {
         if (!honest0 && !honest1) return false;
-        uint256 trialId = trialOf(hearingId);
-        Trial memory t = court.getTrial(trialId);
+        Trial memory t = trialOf(id, m);
         if (t.stage == TrialStage.Outputs) {
             uint8 side = honest0 && t.posted & 1 == 0 ? 0 : 1;
             if ((side == 1 && !honest1) || t.posted & (1 << side) != 0) return false;
-            playTrial(trialId, side, value0, value1);
+            playTrial(id, m, side);
         } else {
             // NOTE: both outputs have been shown, so whoever is honest has what it needs.
-            playTrial(trialId, 0, value0, value1);
+            playTrial(id, m, 0);
         }
         return true;
-    }
-
-    function _valueOf(bytes32 record) internal view returns (uint256 value) {
-        while (recordHash(value) != record) ++value;
     }
 
     // ------------------------------------------------------------------ jobs

@@ -13,7 +13,7 @@ import {
     Trainer
 } from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
-import {Match, Phase} from "contracts/interfaces/IReferee.sol";
+import {Docket, IReferee, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What the fuzzer may do: one act of anybody at a time, whether it is allowed or not.
 contract Handler is Actors {
@@ -31,13 +31,16 @@ contract Handler is Actors {
         Poke,
         Wait,
         Enlist,
-        Withdraw
+        Withdraw,
+        /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
+        Misplace,
+        Mistake
     }
 
     uint256 private constant MAX_JOBS = 3;
 
     /// @dev How often each act was allowed.
-    uint256[14] public done;
+    uint256[16] public done;
 
     function act(uint256 seed) external {
         Act kind = seed % 4 == 0 ? Act((seed >> 2) % done.length) : _sensible(seed);
@@ -77,10 +80,53 @@ contract Handler is Actors {
         if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
         if (kind == Act.Conclude) conclude(id, m);
         if (kind == Act.Vote) _vote(id, m, seed);
-        if (kind == Act.Appeal) appeal(id, m, m.players[seed & 1]);
+        if (kind == Act.Appeal) appeal(id, m, playerOf(id, seed & 1));
         if (kind == Act.Stand) _stand(id, m, seed);
-        if (kind == Act.Try) _try(id, m, seed);
+        if (kind == Act.Try) playTrial(id, m, uint8(seed) & 1);
         if (kind == Act.Poke && !poke(id, m)) revert NotSo("something follows");
+        if (kind == Act.Misplace) _misplace(id, m, seed);
+        if (kind == Act.Mistake) _mistake(id, m, seed);
+    }
+
+    // ------------------------------------------------------------------ what is shown
+
+    /// @dev Where the match was a move earlier, or where another is.
+    function _misplace(uint256 id, Match memory m, uint256 seed) private {
+        (uint256 other,) = _match(seed >> 32);
+        Position memory wrong = seed & 2 == 0 ? earlier(id) : here(other);
+        if (keccak256(abi.encode(wrong)) == m.position) revert NotSo("it is another position");
+        _misled(id, m, seed, docket(id), wrong, IReferee.AnotherPosition.selector);
+    }
+
+    function _mistake(uint256 id, Match memory m, uint256 seed) private {
+        (uint256 other,) = _match(seed >> 32);
+        if (other == id) revert NotSo("it is another match");
+        // NOTE: what a side publishes of its trees or its record is bound to the position alone.
+        seed = m.phase == Phase.Refine ? seed | 4 : seed & ~uint256(4);
+        _misled(id, m, seed, docket(other), here(id), IReferee.AnotherDocket.selector);
+    }
+
+    function _misled(
+        uint256 id,
+        Match memory m,
+        uint256 seed,
+        Docket memory shown,
+        Position memory at,
+        bytes4 selector
+    ) private {
+        try this.show(id, m, seed, shown, at) {
+            _break("a move is accepted that shows something else");
+        } catch (bytes memory reason) {
+            if (bytes4(reason) != selector) revert NotSo("it is refused for what it shows");
+        }
+    }
+
+    /// @dev A move that the phase allows, with this docket and position.
+    function show(uint256 id, Match memory m, uint256 seed, Docket memory shown, Position memory at)
+        external
+    {
+        if (seed & 4 == 0) conclude(id, m, shown, at);
+        else publish(id, m, uint8(seed) & 1, shown, at);
     }
 
     // ------------------------------------------------------------------ jobs
@@ -127,7 +173,7 @@ contract Handler is Actors {
     // ------------------------------------------------------------------ hearings and trials
 
     function _vote(uint256 id, Match memory m, uint256 seed) private {
-        (uint256 value0, uint256 value1) = valuesOf(m);
+        (uint256 value0, uint256 value1) = valuesOf(id, m);
         uint256 choice = seed & 3;
         uint256 value = choice == 0 ? 1 : choice == 1 ? value0 : choice == 2 ? value1 : (seed >> 2) & 3;
         vote(id, m, keys[HONEST_VERIFIERS + (seed >> 4) % 2], value);
@@ -136,17 +182,6 @@ contract Handler is Actors {
     function _stand(uint256 id, Match memory m, uint256 seed) private {
         Hearing memory h = panel.getHearing(hearingOf(id));
         stand(id, m, vm.addr(keys[HONEST_VERIFIERS + seed % 2]), _valueOf(h.verdict));
-    }
-
-    function _try(uint256 id, Match memory m, uint256 seed) private {
-        uint256 hearingId = hearingOf(id);
-        Hearing memory h = panel.getHearing(hearingId);
-        (uint256 value0, uint256 value1) = valuesOf(m);
-        if (h.phase == HearingPhase.Stand) {
-            if (h.side == 0) value1 = _valueOf(h.verdict);
-            else value0 = _valueOf(h.verdict);
-        }
-        playTrial(trialOf(hearingId), uint8(seed) & 1, value0, value1);
     }
 
     /// @dev NOTE: shorter than any period, so that the honest find the time to act in each phase.
@@ -306,7 +341,7 @@ contract CampaignTest is Base {
             handler.act(uint256(keccak256(abi.encode(i))));
         }
         _unbroken();
-        for (uint256 kind = 0; kind < 14; ++kind) {
+        for (uint256 kind = 0; kind < 16; ++kind) {
             yes(handler.done(kind) > 1, vm.toString(kind));
         }
     }

@@ -1,21 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Positions, Step} from "../support/Positions.sol";
+import {Statements} from "../support/Statements.sol";
 import {Tiny} from "./Tiny.sol";
 import {Court} from "contracts/Court.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Dispute, Opening, Stage as TrialStage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
-import {HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
-import {Match, Phase} from "contracts/interfaces/IReferee.sol";
+import {
+    Dispute,
+    Opening,
+    Said,
+    Stage as TrialStage,
+    Suit,
+    Tensor,
+    Trial
+} from "contracts/interfaces/ICourt.sol";
+import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
+import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
+import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Stage
 /// @notice All contracts, and every move of a match, a hearing or a trial as whoever makes it would, from the runs that the
 /// two spokesmen have.
 abstract contract Stage is Tiny {
+    using Positions for Position;
+
     uint32 internal constant CLOCK = 100;
     uint32 internal constant PERIOD = 200;
     uint256 internal constant STAKE = 1 ether;
@@ -30,6 +44,10 @@ abstract contract Stage is Tiny {
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
+    mapping(uint256 id => Docket) private _dockets;
+    mapping(uint256 id => Position) private _positions;
+    /// @dev Where a match stood one move earlier; the empty one if it has not moved.
+    mapping(uint256 id => Position) private _earlier;
 
     function _opset() private returns (address) {
         address[10] memory rules;
@@ -39,44 +57,80 @@ abstract contract Stage is Tiny {
 
     // ------------------------------------------------------------------ matches
 
-    function runsOf(Match memory m) internal view returns (uint16 run0, uint16 run1) {
-        return (runOf[m.jobId][m.players[0]], runOf[m.jobId][m.players[1]]);
+    /// @dev From now on a match that has just been opened, between these groups of the job, is known.
+    function meet(uint256 id, uint256 job, Group[] memory groups, StakedClaim[] memory claims) internal {
+        (, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
+        Docket memory d;
+        for (uint256 side = 0; side < 2; ++side) {
+            Group memory group = groups[side == 0 ? group0 : group1];
+            (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
+        }
+        (d.clock, d.program, d.number) = (CLOCK, program(), referee.matchCount());
+        while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
+        (_dockets[id], _positions[id]) = (d, Positions.opened(d));
+    }
+
+    function docket(uint256 id) internal view returns (Docket memory) {
+        return _dockets[id];
+    }
+
+    function here(uint256 id) internal view returns (Position memory) {
+        return _positions[id];
+    }
+
+    function earlier(uint256 id) internal view returns (Position memory) {
+        return _earlier[id];
+    }
+
+    function _moved(uint256 id, Position memory to) private {
+        (_earlier[id], _positions[id]) = (_positions[id], to);
+    }
+
+    function playerOf(uint256 id, uint256 side) internal view returns (address) {
+        return _dockets[id].players[side];
+    }
+
+    function _runOf(uint256 id, Match memory m, uint256 side) private view returns (uint16) {
+        return runOf[m.jobId][playerOf(id, side)];
     }
 
     /// @dev What a side can do by itself, once.
-    function publish(uint256 id, Match memory m, uint8 side) internal {
-        uint16 run = runOf[m.jobId][m.players[side]];
+    function publish(uint256 id, Match memory m, uint8 side, Docket memory d, Position memory at) internal {
+        uint16 run = _runOf(id, m, side);
         if (m.phase == Phase.Walk) {
-            referee.reveal(id, side, childrenOf(run, m));
+            referee.reveal(id, at, side, childrenOf(run, m));
         } else if (m.phase == Phase.Refine) {
             (bytes32 root, bytes32[] memory path) = refinementOf(run, m);
-            vm.prank(m.players[side]);
-            referee.refine(id, side, root, path);
+            vm.prank(playerOf(id, side));
+            referee.refine(id, d, at, side, root, path);
+            _moved(id, at.refined(referee.getMatch(id), side, root));
         } else {
-            referee.openRecord(id, side, recordOf(valueOf(run, m.end, m.index)));
+            referee.openRecord(id, at, side, recordOf(valueOf(run, m.end, m.index)));
         }
     }
 
+    function publish(uint256 id, Match memory m, uint8 side) internal {
+        publish(id, m, side, docket(id), here(id));
+    }
+
     /// @dev What anybody can do who knows both runs.
-    function conclude(uint256 id, Match memory m) internal {
-        (uint16 run0, uint16 run1) = runsOf(m);
-        if (m.phase == Phase.Open) return referee.submit(id, exhibitOf(run0, run1, m));
+    function conclude(uint256 id, Match memory m, Docket memory d, Position memory at) internal {
+        (uint16 run0, uint16 run1) = (_runOf(id, m, 0), _runOf(id, m, 1));
+        if (m.phase == Phase.Open) return referee.submit(id, d, at, exhibitOf(run0, run1, m));
         bytes32[] memory nodes0 = childrenOf(run0, m);
         bytes32[] memory nodes1 = childrenOf(run1, m);
         uint64 child = nodes0[0] == nodes1[0] ? 1 : 0;
-        bytes32[] memory path0 = _single(nodes0[1 - child]);
-        bytes32[] memory path1 = _single(nodes1[1 - child]);
-        bool needed = m.level < 2 && child == 1;
-        referee.descend(
-            id,
-            child,
-            nodes0[child],
-            path0,
-            nodes1[child],
-            path1,
-            needed ? nodes0[0] : bytes32(0),
-            needed ? _single(nodes0[1]) : new bytes32[](0)
+        Step memory step;
+        step.way = Descent(
+            child, nodes0[child], _single(nodes0[1 - child]), nodes1[child], _single(nodes1[1 - child])
         );
+        if (m.level < 2 && child == 1) (step.previous, step.previousPath) = (nodes0[0], _single(nodes0[1]));
+        referee.descend(id, d, at, step.way, step.previous, step.previousPath);
+        _moved(id, at.descended(d, referee.getMatch(id), step));
+    }
+
+    function conclude(uint256 id, Match memory m) internal {
+        conclude(id, m, docket(id), here(id));
     }
 
     function _single(bytes32 node) private pure returns (bytes32[] memory list) {
@@ -90,9 +144,8 @@ abstract contract Stage is Tiny {
         return panel.hearingOf(address(referee), id);
     }
 
-    function valuesOf(Match memory m) internal view returns (uint256 value0, uint256 value1) {
-        (uint16 run0, uint16 run1) = runsOf(m);
-        return (valueOf(run0, m.end, m.index), valueOf(run1, m.end, m.index));
+    function valuesOf(uint256 id, Match memory m) internal view returns (uint256 value0, uint256 value1) {
+        return (valueOf(_runOf(id, m, 0), m.end, m.index), valueOf(_runOf(id, m, 1), m.end, m.index));
     }
 
     function dispute(uint256 value0, uint256 value1) internal view returns (Dispute memory d) {
@@ -100,8 +153,8 @@ abstract contract Stage is Tiny {
         (d.structure, d.mode) = (STRUCTURE, 1);
     }
 
-    function disputeOf(Match memory m) internal view returns (Dispute memory) {
-        (uint256 value0, uint256 value1) = valuesOf(m);
+    function disputeOf(uint256 id, Match memory m) internal view returns (Dispute memory) {
+        (uint256 value0, uint256 value1) = valuesOf(id, m);
         return dispute(value0, value1);
     }
 
@@ -112,9 +165,9 @@ abstract contract Stage is Tiny {
             jobId: m.jobId,
             step: m.end,
             node: uint32(m.index),
-            players: m.players,
-            records: m.node,
-            dispute: keccak256(abi.encode(disputeOf(m)))
+            players: _dockets[id].players,
+            records: _positions[id].node,
+            dispute: keccak256(abi.encode(disputeOf(id, m)))
         });
     }
 
@@ -127,14 +180,14 @@ abstract contract Stage is Tiny {
 
     function appeal(uint256 id, Match memory m, address who) internal {
         (uint256 hearingId, Submission memory s, Dispute memory d) =
-            (hearingOf(id), submissionOf(id, m), disputeOf(m));
+            (hearingOf(id), submissionOf(id, m), disputeOf(id, m));
         vm.prank(who);
         panel.appeal{value: STAKE}(hearingId, s, d);
     }
 
     function stand(uint256 id, Match memory m, address who, uint256 value) internal {
         (uint256 hearingId, Submission memory s, Dispute memory d) =
-            (hearingOf(id), submissionOf(id, m), disputeOf(m));
+            (hearingOf(id), submissionOf(id, m), disputeOf(id, m));
         vm.prank(who);
         panel.stand(hearingId, s, d, recordOf(value));
     }
@@ -147,11 +200,11 @@ abstract contract Stage is Tiny {
         uint256 hearingId = hearingOf(id);
         HearingPhase phase = panel.getHearing(hearingId).phase;
         if (phase == HearingPhase.Trial || phase == HearingPhase.Stand) {
-            return _try(address(court), abi.encodeCall(court.timeout, (trialOf(hearingId))));
+            return _try(address(court), abi.encodeCall(court.timeout, (_suitOf(id, m))));
         }
         Submission memory s = submissionOf(id, m);
         return _try(address(panel), abi.encodeCall(panel.proceed, (hearingId, s)))
-            || _try(address(panel), abi.encodeCall(panel.escalate, (hearingId, s, disputeOf(m))));
+            || _try(address(panel), abi.encodeCall(panel.escalate, (hearingId, s, disputeOf(id, m))));
     }
 
     function _try(address target, bytes memory move) private returns (bool ok) {
@@ -160,23 +213,50 @@ abstract contract Stage is Tiny {
 
     // ------------------------------------------------------------------ trials
 
-    /// @dev The hearing's trial of now.
-    function trialOf(uint256 hearingId) internal view returns (uint256) {
-        return panel.trialOf(hearingId, panel.getHearing(hearingId).trials);
+    /// @dev What the sides of the hearing's trial of now say.
+    function triedOf(uint256 id, Match memory m) internal view returns (uint256 value0, uint256 value1) {
+        Hearing memory h = panel.getHearing(hearingOf(id));
+        (value0, value1) = valuesOf(id, m);
+        if (h.phase != HearingPhase.Stand) return (value0, value1);
+        return h.side == 0 ? (value0, _valueOf(h.verdict)) : (_valueOf(h.verdict), value1);
+    }
+
+    function _suitOf(uint256 id, Match memory m) private view returns (Suit memory suit) {
+        uint256 hearingId = hearingOf(id);
+        Hearing memory h = panel.getHearing(hearingId);
+        (uint256 value0, uint256 value1) = triedOf(id, m);
+        bytes32 hash = keccak256(abi.encode(dispute(value0, value1)));
+        suit = Suit(address(panel), hearingId | h.trials, _dockets[id].players, hash);
+        if (h.phase == HearingPhase.Stand) suit.players[1 - h.side] = h.defendant;
+    }
+
+    function _valueOf(bytes32 record) internal view returns (uint256 value) {
+        while (recordHash(value) != record) ++value;
+    }
+
+    function trialOf(uint256 id, Match memory m) internal view returns (Trial memory) {
+        return court.getTrial(court.trialOf(_suitOf(id, m)));
     }
 
     /// @dev Shows a side's output; then, with both outputs known, compares and computes.
-    function playTrial(uint256 trialId, uint8 side, uint256 value0, uint256 value1) internal {
-        Trial memory t = court.getTrial(trialId);
+    function playTrial(uint256 id, Match memory m, uint8 side) internal {
+        Trial memory t = trialOf(id, m);
+        Suit memory suit = _suitOf(id, m);
+        (uint256 value0, uint256 value1) = triedOf(id, m);
         Dispute memory d = dispute(value0, value1);
         Tensor[] memory none = new Tensor[](0);
+        Said memory said;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
-            court.showOutput(trialId, side, d, dataRoot(side == 0 ? value0 : value1));
+            if (t.posted != 0) said.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);
+            court.showOutput(suit, d, said, side, dataRoot(side == 0 ? value0 : value1));
         } else if (t.stage == TrialStage.Leaf) {
             LogBlock memory log;
-            court.compare(trialId, d, leafOf(value0), leafOf(value1), none, log);
+            said.nodes = [dataRoot(value0), dataRoot(value1)];
+            court.compare(suit, d, said, leafOf(value0), leafOf(value1), none, log);
         } else if (t.stage == TrialStage.Step) {
-            court.judge(trialId, d, none, new bytes(8), new Opening[](0));
+            bytes memory first = new bytes(8);
+            said = Statements.found([uint64(value0), uint64(value1)], first);
+            court.judge(suit, d, said, none, first, new Opening[](0));
         }
     }
 }

@@ -1,161 +1,150 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Base} from "../Base.t.sol";
+import {Step} from "../support/Positions.sol";
 import {Spine, Spines} from "../support/Spines.sol";
+import {Statements} from "../support/Statements.sol";
 import {Tree, Trees} from "../support/Trees.sol";
+import {Disputing} from "./Disputing.sol";
 import {Large} from "./Large.sol";
-import {Court} from "contracts/Court.sol";
-import {Jobs} from "contracts/Jobs.sol";
-import {Panel} from "contracts/Panel.sol";
-import {Referee} from "contracts/Referee.sol";
-import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Case, IRule, Opened, Shape} from "contracts/element/IRule.sol";
+import {Case, Opened, Shape} from "contracts/element/IRule.sol";
 import {Dispute, Opening, Said, Suit} from "contracts/interfaces/ICourt.sol";
-import {
-    Adjudication,
-    Claim,
-    Group,
-    Job,
-    JobPhase,
-    Program,
-    StakedClaim,
-    Terms,
-    Trainer
-} from "contracts/interfaces/IJobs.sol";
-import {Docket, Exhibit, Position} from "contracts/interfaces/IReferee.sol";
+import {Adjudication} from "contracts/interfaces/IJobs.sol";
+import {Submission} from "contracts/interfaces/IPanel.sol";
+import {Exhibit} from "contracts/interfaces/IReferee.sol";
 
-/// @notice What a whole dispute costs, from the challenge to the payment of the prize: all transactions of both sides.
-/// Side 0, the trainer, is wrong; side 1, the challenger, is right.
+/// @notice What a whole dispute costs: all transactions of both sides, each with its base cost. Of a run of 10^6 steps of
+/// 4,096 operators on tensors of 2^26 elements.
 /// forge-config: default.isolate = true
-contract DisputeGasTest is Base {
+contract DisputeGasTest is Disputing {
     using Spines for Spine;
+    using Statements for Said;
     using Trees for Tree;
 
-    address private constant TRAINER = address(0xA11CE);
-    address private constant CHALLENGER = address(0xB0B);
-    uint256 private constant STAKE = 1 ether;
-
-    VerifierRegistry private registry =
-        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    Jobs private jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
-    IRule private rule = IRule(deploy("Contractions.sol:Contractions", ""));
-    Court private court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
-    Panel private panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
-    Referee private referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
-
-    uint256 private _job;
-    uint256 private _match;
-    Docket private _docket;
-    Position private _here;
     Suit private _suit;
     Said private _said;
-    uint256 private _sum;
-    bytes[] private _calls;
-
-    function _opset() private returns (address) {
-        address[10] memory rules;
-        rules[5] = address(rule);
-        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
-    }
 
     // ------------------------------------------------------------------ the disputes
 
-    function test_published() public {
-        _open("published");
-        _walkPublished();
-        _tryPublished();
-        _end("published");
+    /// @notice Both sides serve their trees, so whoever is right walks alone; the chain is a dialogue.
+    function test_publishedTreesAndAnOperatorTriedOnChain() public {
+        kind = "published";
+        open(Adjudication.OnChain);
+        _walk(false);
+        _try(false);
+        end(1_500_000);
     }
 
-    // ------------------------------------------------------------------ the job
-
-    function _open(string memory) private {
-        vm.warp(1_700_000_000);
-        vm.deal(TRAINER, 10 ether);
-        vm.deal(CHALLENGER, 10 ether);
-        Terms memory t;
-        t.program = Large.program();
-        (t.programFile, t.uri, t.referee) = (keccak256("program"), "https://client.example", address(referee));
-        (t.slots, t.stake) = (1, STAKE);
-        (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (1 days, 1 days, 1 days);
-        t.rules.adjudication = Adjudication.OnChain;
-        (t.rules.clock, t.rules.verdictPeriod, t.rules.appealPeriod) = (1 days, 1 days, 1 days);
-        _job = jobs.post{value: 1 ether}(t);
-        vm.prank(TRAINER);
-        jobs.join{value: STAKE}(_job);
-        Claim memory claim = _claim(0);
-        _commit(TRAINER, claim);
-        vm.prank(TRAINER);
-        jobs.reveal(_job, claim, 0, "salt");
-
-        claim = _claim(1);
-        _commit(CHALLENGER, claim);
-        _spent("challenge, committed");
-        pass(1);
-        vm.prank(CHALLENGER);
-        jobs.challenge{value: STAKE}(_job, claim, "salt");
-        _spent("challenge");
-        (,,,, Group[] memory groups) = jobs.viewOf(_job);
-        _match = groups[0].matchId;
-        _docket.roots = [groups[0].root, groups[1].root];
-        _docket.players = [TRAINER, CHALLENGER];
-        (_here.root, _here.node) = (_docket.roots, _docket.roots);
-        _here.agreed = Large.program().initialRoot;
-        (_docket.clock, _docket.number, _docket.program) = (1 days, referee.matchCount(), Large.program());
+    /// @notice Nobody serves anything: every level, record, output and leaf is shown on the chain, by both.
+    function test_everythingShownOnChain() public {
+        kind = "interactive";
+        open(Adjudication.OnChain);
+        _walk(true);
+        _try(true);
+        end(8_000_000);
     }
 
-    function _claim(uint256 side) private pure returns (Claim memory claim) {
-        Tree memory tree = Large.run(side, false);
-        (claim.root, claim.last, claim.lastPath) = (tree.root(), tree.levels[0][999], tree.path(999));
-        claim.uri = "https://party.example:8471/artifacts";
+    function test_publishedTreesAndAVerdict() public {
+        kind = "attested";
+        open(Adjudication.Attested);
+        _walk(false);
+        _vote(0, "first vote");
+        _vote(1, "deciding vote");
+        end(1_500_000);
     }
 
-    function _commit(address who, Claim memory claim) private {
-        bytes32 commitment = jobs.commitmentOf(_job, who, claim.root, claim.last, 0, "salt");
-        vm.prank(who);
-        if (who == TRAINER) jobs.commit(_job, commitment);
-        else jobs.commitChallenge(_job, commitment);
+    /// @notice The longest sums: one step of 65,536.
+    function test_oneStepOfALongSum() public {
+        k = 65_536;
+        open(Adjudication.OnChain);
+        _walk(false);
+        _try(false);
+        end(1_500_000);
     }
 
     // ------------------------------------------------------------------ the match
 
-    function _walkPublished() private {
-        _descend(Large.run(0, false), Large.run(1, false), Large.COARSE);
-        _flush(CHALLENGER, address(referee), "descend to an interval");
+    /// @dev `shown`: each side reveals its children at every level, and opens its record.
+    function _walk(bool shown) private {
+        _down(Large.run(k, 0, false), Large.run(k, 1, false), Large.COARSE, shown);
+        if (!shown) flush(CHALLENGER, address(referee), "descend to an interval");
         _refine(0);
-        _flush(TRAINER, address(referee), "refine");
+        flush(TRAINER, address(referee), "refine");
         _refine(1);
-        _here.node = _here.root;
-        _descend(Large.run(0, true), Large.run(1, true), Large.FINE);
-        _here.root = _here.node;
-        _descend(Large.step());
+        here.node = here.root;
+        if (shown) flush(CHALLENGER, address(referee));
+        _down(Large.run(k, 0, true), Large.run(k, 1, true), Large.FINE, shown);
+        here.root = here.node;
+        _down(Large.step(k), shown);
         Exhibit memory e;
-        (e.record0, e.record1) = (Large.record(0), Large.record(1));
-        (e.structure, e.structurePath) = (Large.STRUCTURE, Large.structures().siblings);
-        _calls.push(abi.encodeCall(referee.submit, (_match, _docket, _here, e)));
-        _flush(CHALLENGER, address(referee), "refine, descend twice, submit");
+        (e.record0, e.record1) = (Large.record(k, 0), Large.record(k, 1));
+        (e.structure, e.structurePath) = (Large.structure(k), Large.structures(k).siblings);
+        if (shown) {
+            calls.push(abi.encodeCall(referee.openRecord, (matchId, here, 0, e.record0)));
+            flush(TRAINER, address(referee));
+            calls.push(abi.encodeCall(referee.openRecord, (matchId, here, 1, e.record1)));
+        }
+        calls.push(abi.encodeCall(referee.submit, (matchId, docket, here, e)));
+        flush(CHALLENGER, address(referee), shown ? "open a record, submit" : "refine, descend twice, submit");
     }
 
     /// @dev To a leaf of the runs' trees.
-    function _descend(Tree memory tree0, Tree memory tree1, uint64 index) private {
-        bytes32[][2] memory levels = [tree0.levels[0], tree1.levels[0]];
-        Descent memory way =
-            Descent(index, levels[0][index], tree0.path(index), levels[1][index], tree1.path(index));
-        bytes32 previous = levels[0][index - 1];
-        _calls.push(
-            abi.encodeCall(referee.descend, (_match, _docket, _here, way, previous, tree0.path(index - 1)))
-        );
-        (_here.node, _here.agreed) = ([way.node0, way.node1], previous);
+    function _down(Tree memory tree0, Tree memory tree1, uint64 index, bool shown) private {
+        for (uint256 from = tree0.depth; from > 0;) {
+            uint256 levels = shown && from > 4 ? 4 : from;
+            uint256 to = from - levels;
+            if (shown) {
+                _reveal(0, tree0.children(from, index >> from, levels));
+                _reveal(1, tree1.children(from, index >> from, levels));
+            }
+            Step memory step;
+            step.way = Descent({
+                child: uint64((index >> to) & ((1 << levels) - 1)),
+                node0: tree0.levels[to][index >> to],
+                path0: tree0.path(index >> to, to, from),
+                node1: tree1.levels[to][index >> to],
+                path1: tree1.path(index >> to, to, from)
+            });
+            if (to == 0) {
+                (step.previous, step.previousPath) = (tree1.levels[0][index - 1], tree1.path(index - 1));
+            }
+            _descend(step, shown);
+            from = to;
+        }
     }
 
     /// @dev To the leaf of the step's trees.
-    function _descend(Spine memory spine) private {
-        Descent memory way = _way(spine, spine.depth, 0);
-        _calls.push(abi.encodeCall(referee.descend, (_match, _docket, _here, way, 0, new bytes32[](0))));
-        _here.node = [way.node0, way.node1];
+    function _down(Spine memory spine, bool shown) private {
+        for (uint256 from = spine.depth; from > 0;) {
+            uint256 levels = shown && from > 4 ? 4 : from;
+            if (shown) {
+                _reveal(0, spine.children(0, from, levels));
+                _reveal(1, spine.children(1, from, levels));
+            }
+            Step memory step;
+            step.way = _way(spine, from, from - levels);
+            _descend(step, shown);
+            from -= levels;
+        }
+    }
+
+    /// @dev NOTE: side 1 walks on with what it reveals.
+    function _reveal(uint8 side, bytes32[] memory children) private {
+        calls.push(abi.encodeCall(referee.reveal, (matchId, here, side, children)));
+        if (side == 0) flush(TRAINER, address(referee), "reveal 16 children");
+    }
+
+    function _descend(Step memory step, bool shown) private {
+        calls.push(
+            abi.encodeCall(
+                referee.descend, (matchId, docket, here, step.way, step.previous, step.previousPath)
+            )
+        );
+        here.node = [step.way.node0, step.way.node1];
+        if (step.previous != 0) here.agreed = step.previous;
+        if (shown) flush(CHALLENGER, address(referee), "reveal children and descend");
     }
 
     /// @dev Down a spine, from one height to another.
@@ -166,69 +155,109 @@ contract DisputeGasTest is Base {
     }
 
     function _refine(uint8 side) private {
-        Tree memory tree = Large.run(side, true);
-        _calls.push(
-            abi.encodeCall(referee.refine, (_match, _docket, _here, side, tree.root(), tree.path(999)))
-        );
-        _here.root[side] = tree.root();
+        Tree memory tree = Large.run(k, side, true);
+        calls.push(abi.encodeCall(referee.refine, (matchId, docket, here, side, tree.root(), tree.path(999))));
+        here.root[side] = tree.root();
+    }
+
+    // ------------------------------------------------------------------ the verdict
+
+    /// @dev The `i`-th verifier finds that side 1 is right.
+    function _vote(uint256 i, string memory name) private {
+        uint256 hearingId = panel.hearingOf(address(referee), matchId);
+        Submission memory s = Submission({
+            matchId: matchId,
+            jobs: address(jobs),
+            jobId: job,
+            step: Large.STEP,
+            node: Large.NODE,
+            players: docket.players,
+            records: here.node,
+            dispute: keccak256(abi.encode(Large.dispute(k)))
+        });
+        bytes32 record = here.node[1];
+        (uint8 v, bytes32 r, bytes32 z) =
+            vm.sign(keys[i], panel.verdictDigest(hearingId, Large.STEP, Large.NODE, record));
+        calls.push(abi.encodeCall(panel.attest, (hearingId, s, record, abi.encodePacked(r, z, v))));
+        flush(vm.addr(keys[i]), address(panel), name);
     }
 
     // ------------------------------------------------------------------ the trial
 
-    function _tryPublished() private {
-        uint256 hearingId = panel.hearingOf(address(referee), _match);
-        Dispute memory d = Large.dispute();
-        _suit = Suit(address(panel), hearingId | 1, _docket.players, keccak256(abi.encode(d)));
-        Spine memory spine = Large.output();
+    function _try(bool shown) private {
+        uint256 hearingId = panel.hearingOf(address(referee), matchId);
+        Dispute memory d = Large.dispute(k);
+        _suit = Suit(address(panel), hearingId | 1, docket.players, keccak256(abi.encode(d)));
+        Spine memory spine = Large.output(k);
         for (uint8 side = 0; side < 2; ++side) {
-            _calls.push(abi.encodeCall(court.showOutput, (_suit, d, _said, side, spine.root(side))));
-            _said.nodes[side] = spine.root(side);
+            calls.push(abi.encodeCall(court.showOutput, (_suit, d, _said, side, spine.root(side))));
+            _said = _said.shown(side, spine.root(side));
+            if (shown) flush(side == 0 ? TRAINER : CHALLENGER, address(court), "show an output");
         }
-        _calls.push(abi.encodeCall(court.descend, (_suit, d, _said, _way(spine, spine.depth, 0))));
-        _said.nodes = [spine.nodes[0][0], spine.nodes[1][0]];
-        LogBlock memory none;
-        bytes[2] memory leaves = [Large.leaf(2, 0), Large.leaf(2, 1)];
-        _calls.push(
-            abi.encodeCall(court.compare, (_suit, d, _said, leaves[0], leaves[1], Large.inputs(), none))
-        );
-        _flush(CHALLENGER, address(court), "outputs, descend, compare");
-        delete _said;
-        uint256 at = (Large.ELEMENT % 256) * 4;
-        _said.values = [_bits(leaves[0], at), _bits(leaves[1], at)];
-        (, bytes memory first) = rule.begin(_case());
-        _said.agreed = keccak256(first);
+        for (uint256 from = spine.depth; from > 0;) {
+            uint256 to = shown ? (from > 4 ? from - 4 : 0) : 0;
+            if (shown) {
+                calls.push(
+                    abi.encodeCall(court.reveal, (_suit, _said, 0, spine.children(0, from, from - to)))
+                );
+                flush(TRAINER, address(court), "reveal children of an output");
+                calls.push(
+                    abi.encodeCall(court.reveal, (_suit, _said, 1, spine.children(1, from, from - to)))
+                );
+            }
+            calls.push(abi.encodeCall(court.descend, (_suit, d, _said, _way(spine, from, to))));
+            _said = _said.walked(_way(spine, from, to));
+            if (shown) flush(CHALLENGER, address(court), "reveal children of an output and descend");
+            from = to;
+        }
+        _compare(d, shown);
         _chain(d);
     }
 
-    /// @dev 8,192 steps in two rounds of 91 places.
+    function _compare(Dispute memory d, bool shown) private {
+        LogBlock memory none;
+        (bytes memory leaf0, bytes memory leaf1) = (Large.leaf(k, 2, 0), Large.leaf(k, 2, 1));
+        if (shown) {
+            calls.push(abi.encodeCall(court.showLeaf, (_suit, _said, 0, leaf0)));
+            flush(TRAINER, address(court), "show a leaf");
+            calls.push(abi.encodeCall(court.showLeaf, (_suit, _said, 1, leaf1)));
+        }
+        calls.push(abi.encodeCall(court.compare, (_suit, d, _said, leaf0, leaf1, Large.inputs(k), none)));
+        flush(
+            CHALLENGER, address(court), shown ? "show a leaf, compare" : "show both outputs, descend, compare"
+        );
+        uint256 at = (Large.element(k) % 256) * 4;
+        (, bytes memory first) = rule.begin(_case());
+        _said = Statements.found([_bits(leaf0, at), _bits(leaf1, at)], first);
+    }
+
+    /// @dev All steps in two rounds.
     function _chain(Dispute memory d) private {
         bytes memory agreed;
         for (uint256 round = 0; round < 2; ++round) {
             uint64[] memory places = court.places(court.trialOf(_suit));
-            bytes[] memory states = new bytes[](places.length);
             uint256 at = 0;
             while (places[at] <= Large.TERM) ++at;
-            for (uint256 i = 0; i < places.length; ++i) {
-                states[i] = _state(round, i);
-            }
-            agreed = states[at - 1];
+            agreed = _state(round, at - 1);
             bytes memory truth = round == 1 ? rule.step(_case(), Large.TERM, agreed, _opened()) : _state(9, 9);
-            bytes memory posted;
+            bytes memory states;
             for (uint256 i = 0; i + 1 < places.length; ++i) {
-                posted = abi.encodePacked(posted, states[i]);
+                states = abi.encodePacked(states, _state(round, i));
             }
-            _calls.push(abi.encodeCall(court.post, (_suit, _said, posted)));
-            _flush(TRAINER, address(court), round == 0 ? "post" : "post again");
-            _said.offer = keccak256(posted);
-            _calls.push(abi.encodeCall(court.answer, (_suit, _said, posted, at, truth)));
-            (_said.offer, _said.agreed) = (0, keccak256(agreed));
-            _said.states = [keccak256(states[at]), keccak256(truth)];
-            if (round == 0) _flush(CHALLENGER, address(court), "answer");
+            calls.push(abi.encodeCall(court.post, (_suit, _said, states)));
+            flush(TRAINER, address(court), "post states");
+            _said = _said.posted(states);
+            calls.push(abi.encodeCall(court.answer, (_suit, _said, states, at, truth)));
+            _said = _said.answered(states, 8, at, truth);
+            if (round == 0 || k > 8192) flush(CHALLENGER, address(court), "answer");
         }
         Opening[] memory openings = new Opening[](2);
-        (openings[0], openings[1]) = (Large.opening(0), Large.opening(1));
-        _calls.push(abi.encodeCall(court.judge, (_suit, d, _said, Large.inputs(), agreed, openings)));
-        _flush(CHALLENGER, address(court), "answer, judge");
+        (openings[0], openings[1]) = (Large.opening(k, 0), Large.opening(k, 1));
+        calls.push(abi.encodeCall(court.judge, (_suit, d, _said, Large.inputs(k), agreed, openings)));
+        if (k == 8192) return flush(CHALLENGER, address(court), "answer, judge");
+        uint256 used = flush(CHALLENGER, address(court));
+        vm.snapshotValue("dispute", "judge one step of mm, K = 65,536", used);
+        yes(used <= 350_000, "one step");
     }
 
     function _state(uint256 round, uint256 place) private pure returns (bytes memory) {
@@ -236,18 +265,17 @@ contract DisputeGasTest is Base {
         return abi.encodePacked(Large.normal(random), Large.normal(random >> 64));
     }
 
-    function _case() private pure returns (Case memory which) {
-        Shape memory shape = Shape(1, new uint64[](2));
-        (shape.dims[0], shape.dims[1]) = (Large.SIDE, Large.SIDE);
-        (which.op, which.mode, which.element) = (50, 1, Large.ELEMENT);
+    function _case() private view returns (Case memory which) {
+        (which.op, which.mode, which.element) = (50, 1, Large.element(k));
         (which.inputs, which.outputs) = (new Shape[](2), new Shape[](1));
-        (which.inputs[0], which.inputs[1], which.outputs[0]) = (shape, shape, shape);
+        (which.inputs[0], which.inputs[1]) = (Large.shape(k, 0), Large.shape(k, 1));
+        which.outputs[0] = Large.shape(k, 2);
     }
 
-    function _opened() private pure returns (Opened[] memory opened) {
+    function _opened() private view returns (Opened[] memory opened) {
         opened = new Opened[](2);
         for (uint8 i = 0; i < 2; ++i) {
-            Opening memory shown = Large.opening(i);
+            Opening memory shown = Large.opening(k, i);
             opened[i] = Opened(i, shown.element, _bits(shown.leaf, (shown.element % 256) * 4));
         }
     }
@@ -256,41 +284,5 @@ contract DisputeGasTest is Base {
         for (uint256 b = 0; b < 4; ++b) {
             bits |= uint64(uint8(leaf[at + b])) << uint64(8 * b);
         }
-    }
-
-    // ------------------------------------------------------------------ transactions
-
-    /// @dev Sends the calls as one transaction.
-    function _flush(address who, address to, string memory name) private {
-        bytes[] memory calls = _calls;
-        delete _calls;
-        vm.prank(who);
-        if (calls.length > 1) Court(to).multicall(calls);
-        else _send(to, calls[0]);
-        _spent(name);
-    }
-
-    function _send(address to, bytes memory data) private {
-        (bool ok, bytes memory answer) = to.call(data);
-        if (ok) return;
-        assembly ("memory-safe") {
-            revert(add(answer, 0x20), mload(answer))
-        }
-    }
-
-    function _spent(string memory name) private {
-        uint256 gas = vm.snapshotGasLastCall("dispute", name);
-        _sum += gas;
-        emit Spent(name, gas);
-    }
-
-    event Spent(string name, uint256 gas);
-
-    function _end(string memory name) private {
-        (, Job memory job,,,) = jobs.viewOf(_job);
-        (,,, StakedClaim[] memory claims,) = jobs.viewOf(_job);
-        yes(claims[0].lost && !claims[1].lost && job.openMatches == 0, "the trainer loses");
-        vm.snapshotValue("dispute", name, _sum);
-        emit Spent(name, _sum);
     }
 }

@@ -13,7 +13,7 @@ import {Record} from "contracts/interfaces/IReferee.sol";
 /// @notice A run of 1,000,000 steps at strides 1,000 and 1, of 4,096 operators on tensors of 2^26 elements, as two sides have
 /// it that differ from one element of one operator on. Only what a dispute shows of it is built.
 ///
-///     node 2,748 of step 614,203: mm of [8192, 8192] and [8192, 8192], the element (4711, 1234)
+///     node 2,748 of step 614,203: mm of [n, k] and [k, n] with n k = 2^26, the element (4711 mod n, 1234 mod n)
 library Large {
     using Spines for Spine;
     using Trees for Tree;
@@ -24,21 +24,18 @@ library Large {
     uint64 internal constant COARSE = (STEP - 1) / STRIDE;
     uint64 internal constant FINE = (STEP - 1) % STRIDE;
     uint32 internal constant NODE = 2748;
-    uint64 internal constant SIDE = 8192;
-    uint64 internal constant ROW = 4711;
-    uint64 internal constant COLUMN = 1234;
-    uint64 internal constant ELEMENT = ROW * SIDE + COLUMN;
+    uint64 internal constant ELEMENTS = 1 << 26;
+    uint64 private constant ROW = 4711;
+    uint64 private constant COLUMN = 1234;
     /// @dev The step of the element's chain that is disputed in the end.
     uint64 internal constant TERM = 5000;
-    bytes internal constant STRUCTURE = hex"00320201" hex"000000000500" hex"010000000300" hex"0102"
-        hex"0000000000002000" hex"0000000000002000";
 
     // ------------------------------------------------------------------ the program
 
-    function program() internal pure returns (Program memory p) {
+    function program(uint64 k) internal pure returns (Program memory p) {
         (p.opsetVersion, p.mode, p.nodeCount, p.slotCount, p.constantCount) = (1, 1, 4096, 300, 40);
         p.steps = STEPS;
-        p.structureRoot = structures().root(0);
+        p.structureRoot = structures(k).root(0);
         p.slotRoot = keccak256("slots");
         p.constantRoot = keccak256("constants");
         p.initialRoot = keccak256("initial state");
@@ -46,75 +43,102 @@ library Large {
         (p.strides[0], p.strides[1]) = (STRIDE, 1);
     }
 
-    function structures() internal pure returns (Spine memory) {
-        bytes32 leaf = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
+    function structures(uint64 k) internal pure returns (Spine memory) {
+        bytes32 leaf = sha256(abi.encodePacked(uint8(0x03), structure(k)));
         return Spines.make(0x11, leaf, leaf, NODE, 12);
     }
 
     // ------------------------------------------------------------------ the runs
 
     /// @dev The steps of each side at stride 1 in the disputed interval, or the checkpoints at stride 1,000.
-    function run(uint256 side, bool fine) internal pure returns (Tree memory) {
+    function run(uint64 k, uint256 side, bool fine) internal pure returns (Tree memory) {
         uint256 first = fine ? FINE : COARSE;
         bytes32[] memory leaves = new bytes32[](1000);
         for (uint256 i = 0; i < leaves.length; ++i) {
             leaves[i] = keccak256(abi.encode("checkpoint", fine, i, i < first ? 0 : side));
         }
-        if (fine) leaves[FINE] = step().root(side);
+        if (fine) leaves[FINE] = step(k).root(side);
         else leaves[COARSE] = keccak256(abi.encode("checkpoint", true, 999, side));
         return Trees.build(0x16, leaves);
     }
 
-    function step() internal pure returns (Spine memory) {
-        return Spines.make(0x15, Runs.recordHash(record(0)), Runs.recordHash(record(1)), NODE, 12);
+    function step(uint64 k) internal pure returns (Spine memory) {
+        return Spines.make(0x15, Runs.recordHash(record(k, 0)), Runs.recordHash(record(k, 1)), NODE, 12);
     }
 
     // ------------------------------------------------------------------ the operator
 
-    function record(uint256 side) internal pure returns (Record memory r) {
-        r.structure = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
+    /// @dev Rows of the first matrix, columns of the second.
+    function width(uint64 k) internal pure returns (uint64) {
+        return ELEMENTS / k;
+    }
+
+    /// @dev The disputed one.
+    function element(uint64 k) internal pure returns (uint64) {
+        return ROW % width(k) * width(k) + COLUMN % width(k);
+    }
+
+    /// @dev Of an input (0, 1), of the output (2).
+    function shape(uint64 k, uint256 which) internal pure returns (Shape memory s) {
+        s = Shape(1, new uint64[](2));
+        (s.dims[0], s.dims[1]) = (which == 1 ? k : width(k), which == 0 ? k : width(k));
+    }
+
+    function structure(uint64 k) internal pure returns (bytes memory) {
+        return
+            abi.encodePacked(
+                hex"00320201", hex"000000000500", hex"010000000300", hex"0102", width(k), width(k)
+            );
+    }
+
+    function record(uint64 k, uint256 side) internal pure returns (Record memory r) {
+        r.structure = sha256(abi.encodePacked(uint8(0x03), structure(k)));
         r.inputs = new bytes32[](2);
-        r.inputs[0] = _hash(input(0).root(0));
-        r.inputs[1] = _hash(input(1).root(0));
+        r.inputs[0] = _hash(k, 0, input(k, 0).root(0));
+        r.inputs[1] = _hash(k, 1, input(k, 1).root(0));
         r.outputs = new bytes32[](1);
-        r.outputs[0] = _hash(output().root(side));
+        r.outputs[0] = _hash(k, 2, output(k).root(side));
     }
 
-    function dispute() internal pure returns (Dispute memory d) {
-        (d.records[0], d.records[1]) = (record(0), record(1));
-        (d.structure, d.mode) = (STRUCTURE, 1);
+    function dispute(uint64 k) internal pure returns (Dispute memory d) {
+        (d.records[0], d.records[1]) = (record(k, 0), record(k, 1));
+        (d.structure, d.mode) = (structure(k), 1);
     }
 
-    function inputs() internal pure returns (Tensor[] memory list) {
+    function inputs(uint64 k) internal pure returns (Tensor[] memory list) {
         list = new Tensor[](2);
         for (uint256 i = 0; i < 2; ++i) {
-            list[i].shape = Shape(1, new uint64[](2));
-            (list[i].shape.dims[0], list[i].shape.dims[1]) = (SIDE, SIDE);
-            list[i].root = input(i).root(0);
+            (list[i].shape, list[i].root) = (shape(k, i), input(k, i).root(0));
         }
     }
 
-    function opening(uint8 which) internal pure returns (Opening memory) {
-        Spine memory spine = input(which);
-        return Opening(which, _operand(which), leaf(which, 0), spine.siblings);
+    function opening(uint64 k, uint8 which) internal pure returns (Opening memory) {
+        Spine memory spine = input(k, which);
+        return Opening(which, _operand(k, which), leaf(k, which, 0), spine.siblings);
     }
 
     /// @dev The trees of an input: both sides have the same.
-    function input(uint256 which) internal pure returns (Spine memory) {
-        bytes32 node = _leafHash(leaf(which, 0));
-        return Spines.make(0x10, node, node, _operand(which) / 256, 18);
+    function input(uint64 k, uint256 which) internal pure returns (Spine memory) {
+        bytes32 node = _leafHash(leaf(k, which, 0));
+        return Spines.make(0x10, node, node, _operand(k, which) / 256, 18);
     }
 
-    function output() internal pure returns (Spine memory) {
-        return Spines.make(0x10, _leafHash(leaf(2, 0)), _leafHash(leaf(2, 1)), ELEMENT / 256, 18);
+    function output(uint64 k) internal pure returns (Spine memory) {
+        return
+            Spines.make(0x10, _leafHash(leaf(k, 2, 0)), _leafHash(leaf(k, 2, 1)), element(k) / 256, _depth(k));
+    }
+
+    /// @dev Of the output's tree: a leaf has 256 elements.
+    function _depth(uint64 k) private pure returns (uint8 depth) {
+        while (uint256(256) << depth < uint256(width(k)) * width(k)) ++depth;
     }
 
     /// @dev The leaf with what is disputed: of an input (0, 1), of the output (2) as a side has it.
-    function leaf(uint256 which, uint256 side) internal pure returns (bytes memory data) {
+    function leaf(uint64 k, uint256 which, uint256 side) internal pure returns (bytes memory data) {
         data = new bytes(1024);
         for (uint256 i = 0; i < 256; ++i) {
             uint32 bits = normal(uint256(keccak256(abi.encode(which, i))));
-            if (which == 2 && i == ELEMENT % 256) bits += uint32(side);
+            if (which == 2 && i == element(k) % 256) bits += uint32(side);
             for (uint256 b = 0; b < 4; ++b) {
                 data[4 * i + b] = bytes1(uint8(bits >> (8 * b)));
             }
@@ -126,15 +150,16 @@ library Large {
         return uint32((random & 0x807FFFFF) | ((124 + (random >> 32) % 4) << 23));
     }
 
-    function _operand(uint256 which) private pure returns (uint64) {
-        return which == 0 ? ROW * SIDE + TERM : TERM * SIDE + COLUMN;
+    function _operand(uint64 k, uint256 which) private pure returns (uint64) {
+        return which == 0 ? ROW % width(k) * k + TERM : TERM * width(k) + COLUMN % width(k);
     }
 
     function _leafHash(bytes memory data) private pure returns (bytes32) {
         return sha256(abi.encodePacked(uint8(0x01), data));
     }
 
-    function _hash(bytes32 root) private pure returns (bytes32) {
-        return sha256(abi.encodePacked(hex"020102", SIDE, SIDE, root));
+    function _hash(uint64 k, uint256 which, bytes32 root) private pure returns (bytes32) {
+        Shape memory s = shape(k, which);
+        return sha256(abi.encodePacked(hex"020102", s.dims[0], s.dims[1], root));
     }
 }

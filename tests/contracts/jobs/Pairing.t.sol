@@ -17,8 +17,8 @@ contract PairingTest is Market {
         uint256 job = claimed(7, 8);
         uint256 id = matchOf(job, 7);
         eq(id, matchOf(job, 8), "one match");
-        eq(referee.getMatch(id).root[0], root(7), "side 0");
-        eq(referee.getMatch(id).players[1], person(2), "player 1");
+        eq(docket(id).roots[0], root(7), "side 0");
+        eq(docket(id).players[1], person(2), "player 1");
         (bool open, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
         yes(open && group0 == 0 && group1 == 1, "pair");
         eq(jobs.jobOf(job).openMatches, 1, "open matches");

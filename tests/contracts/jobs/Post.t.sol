@@ -17,7 +17,6 @@ contract PostTest is Market {
         uint256 id = post(t);
         Job memory job = jobs.jobOf(id);
         eq(keccak256(abi.encode(job.terms)), keccak256(abi.encode(t)), "terms");
-        eq(keccak256(abi.encode(jobs.programOf(id))), keccak256(abi.encode(t.program)), "program");
         eq(job.client, CLIENT, "client");
         eq(job.reward, REWARD, "reward");
         eq(job.posted, block.timestamp, "posted");
@@ -51,7 +50,11 @@ contract PostTest is Market {
         _refused(t, Programs.BadConstantCount.selector);
         t = terms(1);
         t.program.steps = 0;
-        _refused(t, Programs.NoSteps.selector);
+        _refused(t, Programs.BadSteps.selector);
+        t.program.steps = 1 << 48;
+        _refused(t, Programs.BadSteps.selector);
+        t.program.steps = (1 << 48) - 1;
+        post(t);
     }
 
     function test_stridesMustDivideDownToOne() public {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Descent, Matches} from "../support/Matches.sol";
+import {Matches} from "../support/Matches.sol";
+import {Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
@@ -22,7 +23,7 @@ contract ClockTest is Matches {
         refuses(IReferee.NotLate.selector);
         referee.timeout(id);
         reveal(id, 0, run0);
-        eq(referee.getMatch(id).clock[0], 0, "all of the clock is used");
+        eq(referee.getMatch(id).clock0, 0, "all of the clock is used");
     }
 
     function test_aLateMoveRevertsAndATimeoutClaimedLateFindsTheSameLoser() public {
@@ -31,7 +32,7 @@ contract ClockTest is Matches {
         bytes32[] memory nodes = childrenOf(id, run1);
         pass(CLOCK + 1);
         vm.expectRevert(abi.encodeWithSelector(IReferee.Late.selector, id, 2));
-        referee.reveal(id, 1, nodes);
+        reveal(id, 1, nodes);
         (bool late0, bool late1) = referee.late(id);
         yes(!late0 && late1, "side 1 is late");
         pass(1000 days);
@@ -58,8 +59,8 @@ contract ClockTest is Matches {
         pass(50);
         reveal(id, 0, run0); // only side 0 was charged
         Match memory m = referee.getMatch(id);
-        eq(m.clock[0], CLOCK - 150, "clock 0");
-        eq(m.clock[1], CLOCK - 100, "clock 1");
+        eq(m.clock0, CLOCK - 150, "clock 0");
+        eq(m.clock1, CLOCK - 100, "clock 1");
         eq(referee.deadline(id), block.timestamp + CLOCK - 150, "deadline");
         pass(CLOCK - 149);
         (bool late0, bool late1) = referee.late(id);
@@ -80,7 +81,7 @@ contract ClockTest is Matches {
 
     function test_whoHasOpenedTheRecordIsNotCharged() public {
         (uint256 id, Run memory run0,) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
-        referee.openRecord(id, 0, recordOf(id, run0));
+        openRecord(id, 0, recordOf(id, run0));
         pass(CLOCK + 1);
         referee.timeout(id);
         decided(id, 2, Reason.Timeout);
@@ -89,7 +90,7 @@ contract ClockTest is Matches {
     function test_nobodyOwesAnythingWhileVerifiersVote() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
         Exhibit memory e = exhibit(id, run0, run1);
-        referee.submit(id, e);
+        submit(id, e);
         pass(10 * CLOCK);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id);
@@ -105,8 +106,8 @@ contract ClockTest is Matches {
         for (uint256 move = 0; move < 40; ++move) {
             Match memory m = referee.getMatch(id);
             if (m.phase == Phase.Done || m.phase == Phase.Hearing) break;
-            eq(m.clock[0] + spent[0], CLOCK, "clock 0 and what side 0 used");
-            eq(m.clock[1] + spent[1], CLOCK, "clock 1 and what side 1 used");
+            eq(m.clock0 + spent[0], CLOCK, "clock 0 and what side 0 used");
+            eq(m.clock1 + spent[1], CLOCK, "clock 1 and what side 1 used");
             seed = uint256(keccak256(abi.encode(seed)));
             uint256 pause = seed % 200;
             pass(pause);
@@ -136,9 +137,9 @@ contract ClockTest is Matches {
             if (conclude) descend(id, run0, run1);
             else reveal(id, side, side == 0 ? run0 : run1);
         } else if (conclude) {
-            referee.submit(id, exhibit(id, run0, run1));
+            submit(id, exhibit(id, run0, run1));
         } else {
-            referee.openRecord(id, side, recordOf(id, side == 0 ? run0 : run1));
+            openRecord(id, side, recordOf(id, side == 0 ? run0 : run1));
         }
     }
 }

@@ -2,8 +2,10 @@
 pragma solidity ^0.8.34;
 
 import {Matches} from "../support/Matches.sol";
+import {Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
+import {Descent, Descents} from "contracts/commit/Descents.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {Structures} from "contracts/commit/Structures.sol";
 import {Hearing} from "contracts/interfaces/IPanel.sol";
@@ -28,13 +30,13 @@ contract JudgeTest is Matches {
     function test_aRecordIsBoundByItsHash() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
         Record memory record = recordOf(id, run0);
-        refuses(IReferee.WrongNode.selector);
-        referee.openRecord(id, 1, record);
+        refuses(Descents.WrongNode.selector);
+        openRecord(id, 1, record);
         vm.prank(address(0xCAFE));
-        referee.openRecord(id, 0, record);
+        openRecord(id, 0, record);
         refuses(IReferee.AlreadyPosted.selector);
-        referee.openRecord(id, 0, record);
-        referee.openRecord(id, 1, recordOf(id, run1));
+        openRecord(id, 0, record);
+        openRecord(id, 1, recordOf(id, run1));
         eq(referee.getMatch(id).posted, 3, "posted");
     }
 
@@ -57,10 +59,10 @@ contract JudgeTest is Matches {
         Exhibit memory e = exhibit(id, run0, run1);
         Evidence memory evidence;
         vm.expectRevert(abi.encodeWithSelector(IReferee.Malformed.selector, 2));
-        referee.submit(id, e);
+        submit(id, e);
         vm.expectRevert(abi.encodeWithSelector(IReferee.Malformed.selector, 2));
-        referee.judgeInput(id, e, evidence);
-        referee.judgeStructure(id, e);
+        judgeInput(id, e, evidence);
+        judgeStructure(id, e);
         decided(id, 2, Reason.Structure);
     }
 
@@ -69,7 +71,7 @@ contract JudgeTest is Matches {
         Run memory run1 = Runs.wrong(Fault(Kind.Structure, 8, 3, 0, 2));
         uint256 id = open(run0, run1);
         toRecord(id, run0, run1);
-        referee.judgeStructure(id, exhibit(id, run0, run1));
+        judgeStructure(id, exhibit(id, run0, run1));
         decided(id, 3, Reason.Structure);
     }
 
@@ -77,7 +79,7 @@ contract JudgeTest is Matches {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
         Exhibit memory e = exhibit(id, run0, run1);
         refuses(IReferee.WellFormed.selector);
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
     }
 
     function test_theStructureMustBeTheProgramsForThisNode() public {
@@ -85,21 +87,21 @@ contract JudgeTest is Matches {
         Exhibit memory e = exhibit(id, run0, run1);
         e.structure = Runs.structure(2);
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
         // Its own path does not help: the path is bound to the index.
         e.structurePath = Runs.structureTree().path(2);
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
         e.structurePath = new bytes32[](0);
         refuses(Merkle.WrongPathLength.selector);
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
     }
 
     function test_theRecordsMustBeTheSides() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
         Exhibit memory e = exhibit(id, run1, run0);
-        refuses(IReferee.WrongNode.selector);
-        referee.judgeStructure(id, e);
+        refuses(Descents.WrongNode.selector);
+        judgeStructure(id, e);
     }
 
     function test_aTruncatedStructureInAProgramIsRefused() public {
@@ -114,9 +116,9 @@ contract JudgeTest is Matches {
         e.structure = cut;
         uint256 id = open(Runs.recordHash(e.record0), Runs.recordHash(e.record1));
         vm.expectRevert(abi.encodeWithSelector(Structures.StructureTruncated.selector, 7, 16));
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
         vm.expectRevert(abi.encodeWithSelector(Structures.StructureTruncated.selector, 7, 16));
-        referee.submit(id, e);
+        submit(id, e);
     }
 
     // ------------------------------------------------------------------ 2: inputs
@@ -126,14 +128,14 @@ contract JudgeTest is Matches {
         Evidence memory evidence;
         evidence.tensor = Runs.initialTree().levels[0][0];
         evidence.sourcePath = Runs.initialTree().path(0);
-        referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+        judgeInput(id, exhibit(id, run0, run1), evidence);
         decided(id, 2, Reason.InputCheckpoint);
     }
 
     function test_aWrongStateFromTheCheckpointBeforeLoses() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 9, 3, 0, 1));
         Evidence memory evidence = _fromSlot(run0, 9, 1, 4);
-        referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+        judgeInput(id, exhibit(id, run0, run1), evidence);
         decided(id, 2, Reason.InputCheckpoint);
     }
 
@@ -143,18 +145,18 @@ contract JudgeTest is Matches {
         Evidence memory evidence = _fromSlot(run0, 9, 1, 4);
         evidence.slotNode = 3;
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         // The right row, but a record of the step in dispute instead of the agreed one before.
         evidence = _fromSlot(run1, 10, 1, 4);
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
     }
 
     function test_aWrongOutputOfAnEarlierNodeLosesUnderEitherRoot() public {
         for (uint256 side = 0; side < 2; ++side) {
             (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 6, 3, 1, 1));
             Evidence memory evidence = _fromNode(side == 0 ? run0 : run1, 6, 2, 1);
-            referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+            judgeInput(id, exhibit(id, run0, run1), evidence);
             decided(id, 2, Reason.InputNode);
         }
     }
@@ -164,11 +166,11 @@ contract JudgeTest is Matches {
         Exhibit memory e = exhibit(id, run0, run1);
         Evidence memory evidence = _fromNode(run0, 6, 1, 1);
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         evidence = _fromNode(run0, 6, 2, 1);
         evidence.source.outputs[1] = bytes32(uint256(1));
         refuses(Merkle.PathMismatch.selector);
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
     }
 
     function test_aWrongConstantLoses() public {
@@ -177,14 +179,14 @@ contract JudgeTest is Matches {
         evidence.input = 1;
         evidence.tensor = Runs.constantTree().levels[0][1];
         evidence.sourcePath = Runs.constantTree().path(1);
-        referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+        judgeInput(id, exhibit(id, run0, run1), evidence);
         decided(id, 2, Reason.InputConstant);
     }
 
     function test_aWrongStepNumberLoses() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 6, 1, 0, 1));
         Evidence memory evidence;
-        referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+        judgeInput(id, exhibit(id, run0, run1), evidence);
         decided(id, 2, Reason.InputStep);
     }
 
@@ -194,7 +196,7 @@ contract JudgeTest is Matches {
         uint256 id = open(run0, run1);
         toRecord(id, run0, run1);
         Evidence memory evidence;
-        referee.judgeInput(id, exhibit(id, run0, run1), evidence);
+        judgeInput(id, exhibit(id, run0, run1), evidence);
         decided(id, 3, Reason.InputStep);
     }
 
@@ -203,29 +205,29 @@ contract JudgeTest is Matches {
         Exhibit memory e = exhibit(id, run0, run1);
         Evidence memory evidence;
         vm.expectRevert(abi.encodeWithSelector(IReferee.InputsEqual.selector, 0));
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         evidence.input = 2;
         vm.expectRevert(abi.encodeWithSelector(Structures.NoSuchInput.selector, 2, 2));
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
     }
 
     function test_aSourceWithoutThatOutputMakesBothWrong() public {
         // Both claim a step whose node 0 has no outputs; node 1 reads one. There is no true value.
         (uint256 id, Exhibit memory e, Evidence memory evidence) = _twoNodes(hex"00020101000000000000");
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         decided(id, 3, Reason.InputNode);
     }
 
     function test_anInputFromALaterNodeIsNotAgreed() public {
         (uint256 id, Exhibit memory e, Evidence memory evidence) = _twoNodes(hex"00020101000000000100");
         vm.expectRevert(abi.encodeWithSelector(IReferee.ForwardReference.selector, 1, 1));
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
     }
 
     function test_anUnknownKindOfOperandIsRefused() public {
         (uint256 id, Exhibit memory e, Evidence memory evidence) = _twoNodes(hex"00020101040000000000");
         vm.expectRevert(abi.encodeWithSelector(IReferee.UnknownOperand.selector, 4));
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
     }
 
     /// @dev A program of one step with two nodes, the second with this structure, its input in dispute.
@@ -246,7 +248,7 @@ contract JudgeTest is Matches {
         bytes32 node0 = Runs.recordHash(e.record0);
         bytes32 node1 = Runs.recordHash(e.record1);
         id = open(Trees.climb(0x15, node0, 1, path), Trees.climb(0x15, node1, 1, path));
-        referee.descend(id, 1, node0, path, node1, path, 0, new bytes32[](0));
+        send(id, Step(Descent(1, node0, path, node1, path), 0, new bytes32[](0)));
         evidence.sourcePath = new bytes32[](1);
         evidence.sourcePath[0] = node1;
     }
@@ -269,10 +271,10 @@ contract JudgeTest is Matches {
             (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, t, 3, 0, 1));
             Exhibit memory e = exhibit(id, run0, run1);
             refuses(IReferee.LogsDiffer.selector);
-            referee.submit(id, e);
+            submit(id, e);
             refuses(IReferee.WellFormed.selector);
-            referee.judgeStructure(id, e);
-            referee.judgeLog(id, e, _logOf(t, 3));
+            judgeStructure(id, e);
+            judgeLog(id, e, _logOf(t, 3));
             decided(id, 2, Reason.Log);
         }
     }
@@ -281,7 +283,7 @@ contract JudgeTest is Matches {
         round();
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Log, 8, 1, 0, 1));
         eq(recordOf(id, run0).log, 0, "the right record has none");
-        referee.judgeLog(id, exhibit(id, run0, run1), _logOf(8, 1));
+        judgeLog(id, exhibit(id, run0, run1), _logOf(8, 1));
         decided(id, 2, Reason.Log);
     }
 
@@ -291,7 +293,7 @@ contract JudgeTest is Matches {
         Run memory run1 = Runs.make(Fault(Kind.Log, 8, 3, 0, 2), true);
         uint256 id = open(run0, run1);
         toRecord(id, run0, run1);
-        referee.judgeLog(id, exhibit(id, run0, run1), _logOf(8, 3));
+        judgeLog(id, exhibit(id, run0, run1), _logOf(8, 3));
         decided(id, 3, Reason.Log);
     }
 
@@ -323,7 +325,7 @@ contract JudgeTest is Matches {
 
     function _logRefused(uint256 id, Exhibit memory e, LogProof memory proof, bytes4 selector) private {
         refuses(selector);
-        referee.judgeLog(id, e, proof);
+        judgeLog(id, e, proof);
     }
 
     function test_equalLogsAndModesWithoutLogsAreNotJudgedByLog() public {
@@ -334,7 +336,7 @@ contract JudgeTest is Matches {
         (id, run0, run1) = atRecord(Fault(Kind.Output, 8, 3, 0, 1));
         e = exhibit(id, run0, run1);
         _logRefused(id, e, _logOf(8, 3), IReferee.LogsEqual.selector);
-        referee.submit(id, e);
+        submit(id, e);
         inPhase(id, Phase.Hearing);
     }
 
@@ -344,10 +346,10 @@ contract JudgeTest is Matches {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Input, 6, 3, 1, 1));
         Exhibit memory e = exhibit(id, run0, run1);
         vm.expectRevert(abi.encodeWithSelector(IReferee.InputsDiffer.selector, 1));
-        referee.submit(id, e);
+        submit(id, e);
 
         (id, run0, run1) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
-        referee.submit(id, exhibit(id, run0, run1));
+        submit(id, exhibit(id, run0, run1));
         inPhase(id, Phase.Hearing);
         eq(referee.deadline(id), 0, "nobody owes a move");
         Hearing memory h = panel.getHearing(panel.hearingOf(address(referee), id));
@@ -358,7 +360,7 @@ contract JudgeTest is Matches {
 
     function test_onlyThePanelEndsAHearing() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
-        referee.submit(id, exhibit(id, run0, run1));
+        submit(id, exhibit(id, run0, run1));
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotPanel.selector, address(this)));
         referee.ruled(id, 1, Reason.Operator, new address[](0));
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Descent, Matches} from "../support/Matches.sol";
+import {Matches} from "../support/Matches.sol";
+import {Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
+import {Descents} from "contracts/commit/Descents.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
-import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
+import {Exhibit, IReferee, Match, Phase, Position, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Down the trees: every position is the first difference, and nothing else is accepted.
 contract WalkTest is Matches {
@@ -19,7 +21,7 @@ contract WalkTest is Matches {
         eq(m.start, 6, "start");
         eq(m.end, 7, "step");
         eq(m.index, 3, "node");
-        eq(m.agreed, Runs.right().checkpoint[6], "agreed checkpoint");
+        eq(here(id).agreed, Runs.right().checkpoint[6], "agreed checkpoint");
     }
 
     function test_everyFaultIsFoundWhereItIs() public {
@@ -29,7 +31,7 @@ contract WalkTest is Matches {
             Match memory m = referee.getMatch(id);
             eq(m.end, t, "step");
             eq(m.index, node, "node");
-            eq(m.agreed, Runs.right().checkpoint[t - 1], "agreed checkpoint");
+            eq(here(id).agreed, Runs.right().checkpoint[t - 1], "agreed checkpoint");
         }
     }
 
@@ -37,8 +39,9 @@ contract WalkTest is Matches {
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 id = open(run0, run1);
+        bytes32[] memory nodes = childrenOf(id, run0);
         vm.prank(address(0xCAFE));
-        reveal(id, 0, run0);
+        reveal(id, 0, nodes);
         reveal(id, 1, run1);
         eq(referee.getMatch(id).posted, 3, "both have posted");
         descend(id, run0, run1);
@@ -51,16 +54,16 @@ contract WalkTest is Matches {
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 id = open(run0, run1);
         bytes32[] memory nodes = childrenOf(id, run0);
-        refuses(IReferee.WrongNode.selector);
-        referee.reveal(id, 1, nodes);
+        refuses(Descents.WrongNode.selector);
+        reveal(id, 1, nodes);
         refuses(IReferee.BadSide.selector);
-        referee.reveal(id, 2, nodes);
-        referee.reveal(id, 0, nodes);
+        reveal(id, 2, nodes);
+        reveal(id, 0, nodes);
         refuses(IReferee.AlreadyPosted.selector);
-        referee.reveal(id, 0, nodes);
+        reveal(id, 0, nodes);
         bytes32[] memory fewer = new bytes32[](3);
         refuses(Merkle.WrongChildCount.selector);
-        referee.reveal(id, 1, fewer);
+        reveal(id, 1, fewer);
     }
 
     function test_aDescentMustBeTheFirstDifference() public {
@@ -70,11 +73,11 @@ contract WalkTest is Matches {
         uint256 id = open(run0, run1);
         Tree memory tree0 = run0.runTree(4, 0, 10);
         Tree memory tree1 = run1.runTree(4, 0, 10);
-        Descent memory d = descent(id, run0, run1, 2);
-        d.child = 1;
-        (d.node0, d.node1) = (tree0.levels[0][1], tree1.levels[0][1]);
-        (d.path0, d.path1) = (tree0.path(1), tree1.path(1));
-        vm.expectRevert(abi.encodeWithSelector(IReferee.EarlierDifference.selector, 0));
+        Step memory d = descent(id, run0, run1, 2);
+        d.way.child = 1;
+        (d.way.node0, d.way.node1) = (tree0.levels[0][1], tree1.levels[0][1]);
+        (d.way.path0, d.way.path1) = (tree0.path(1), tree1.path(1));
+        vm.expectRevert(abi.encodeWithSelector(Descents.EarlierDifference.selector, 0));
         send(id, d);
     }
 
@@ -84,11 +87,11 @@ contract WalkTest is Matches {
         uint256 id = open(run0, run1);
         Tree memory tree0 = run0.runTree(4, 0, 10);
         Tree memory tree1 = run1.runTree(4, 0, 10);
-        Descent memory d = descent(id, run0, run1, 2);
-        d.child = 0;
-        (d.node0, d.node1) = (tree0.levels[0][0], tree1.levels[0][0]);
-        (d.path0, d.path1) = (tree0.path(0), tree1.path(0));
-        refuses(IReferee.NoDifference.selector);
+        Step memory d = descent(id, run0, run1, 2);
+        d.way.child = 0;
+        (d.way.node0, d.way.node1) = (tree0.levels[0][0], tree1.levels[0][0]);
+        (d.way.path0, d.way.path1) = (tree0.path(0), tree1.path(0));
+        refuses(Descents.NoDifference.selector);
         send(id, d);
     }
 
@@ -97,27 +100,27 @@ contract WalkTest is Matches {
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 0, 0, 1));
         uint256 id = open(run0, run1);
 
-        Descent memory d = descent(id, run0, run1, 1);
-        vm.expectRevert(abi.encodeWithSelector(IReferee.BadDescent.selector, 1, 2));
+        Step memory d = descent(id, run0, run1, 1);
+        vm.expectRevert(abi.encodeWithSelector(Descents.BadDescent.selector, 1, 2));
         send(id, d);
 
         d = descent(id, run0, run1, 2);
-        d.path1 = new bytes32[](3);
-        vm.expectRevert(abi.encodeWithSelector(IReferee.PathsDiffer.selector, 2, 3));
+        d.way.path1 = new bytes32[](3);
+        vm.expectRevert(abi.encodeWithSelector(Descents.PathsDiffer.selector, 2, 3));
         send(id, d);
 
-        d.path0 = new bytes32[](3);
-        vm.expectRevert(abi.encodeWithSelector(IReferee.BadDescent.selector, 3, 2));
-        send(id, d);
-
-        d = descent(id, run0, run1, 2);
-        d.child += 4;
-        refuses(IReferee.ChildOutOfRange.selector);
+        d.way.path0 = new bytes32[](3);
+        vm.expectRevert(abi.encodeWithSelector(Descents.BadDescent.selector, 3, 2));
         send(id, d);
 
         d = descent(id, run0, run1, 2);
-        d.path1[0] = bytes32(uint256(1));
-        refuses(IReferee.WrongNode.selector);
+        d.way.child += 4;
+        refuses(Descents.ChildOutOfRange.selector);
+        send(id, d);
+
+        d = descent(id, run0, run1, 2);
+        d.way.path1[0] = bytes32(uint256(1));
+        refuses(Descents.WrongNode.selector);
         send(id, d);
     }
 
@@ -125,7 +128,7 @@ contract WalkTest is Matches {
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 0, 0, 1));
         uint256 id = open(run0, run1);
-        Descent memory d = descent(id, run0, run1, 2);
+        Step memory d = descent(id, run0, run1, 2);
         d.previous = bytes32(uint256(1));
         refuses(Merkle.PathMismatch.selector);
         send(id, d);
@@ -136,14 +139,14 @@ contract WalkTest is Matches {
         send(id, d);
 
         // Side 1 need not know what side 0's tree has to the right of the difference.
-        d.previousPath = run1.runTree(4, 0, 10).path(d.child - 1);
+        d.previousPath = run1.runTree(4, 0, 10).path(d.way.child - 1);
         send(id, d);
-        eq(referee.getMatch(id).agreed, run0.checkpoint[8], "agreed checkpoint");
+        eq(here(id).agreed, run0.checkpoint[8], "agreed checkpoint");
 
         refine(id, 0, run0);
         refine(id, 1, run1);
         d = descent(id, run0, run1, 1);
-        eq(d.child, 0, "the first step of the interval differs");
+        eq(d.way.child, 0, "the first step of the interval differs");
         d.previous = run0.checkpoint[8];
         refuses(IReferee.PreviousNotNeeded.selector);
         send(id, d);
@@ -157,18 +160,12 @@ contract WalkTest is Matches {
         (bytes32 root, bytes32[] memory path) = refinement(id, run0);
 
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotSpokesman.selector, bob, alice));
-        vm.prank(bob);
-        referee.refine(id, 0, root, path);
-
-        vm.prank(bob);
+        refine(id, 0, root, path, bob);
         refuses(Merkle.PathMismatch.selector);
-        referee.refine(id, 1, root, path);
-
-        vm.prank(alice);
-        referee.refine(id, 0, root, path);
-        vm.prank(alice);
+        refine(id, 1, root, path, bob);
+        refine(id, 0, root, path, alice);
         refuses(IReferee.AlreadyPosted.selector);
-        referee.refine(id, 0, root, path);
+        refine(id, 0, root, path, alice);
     }
 
     function test_aRefinementMustEndInWhatItRefines() public {
@@ -179,9 +176,8 @@ contract WalkTest is Matches {
         (bytes32 root, bytes32[] memory path) = refinement(id, run1);
         // Bob posts a tree that ends in another checkpoint than his claim.
         path[0] = bytes32(uint256(1));
-        vm.prank(bob);
         refuses(Merkle.PathMismatch.selector);
-        referee.refine(id, 1, root, path);
+        refine(id, 1, root, path, bob);
     }
 
     function test_paddingBeyondTheLastCheckpointLoses() public {
@@ -225,7 +221,7 @@ contract WalkTest is Matches {
         eq(uint256(m.phase), uint256(Phase.Refine), "phase");
         eq(m.start, 0, "start");
         eq(m.end, 3, "end");
-        eq(m.agreed, _served.initialRoot, "agreed checkpoint");
+        eq(here(id).agreed, _served.initialRoot, "agreed checkpoint");
     }
 
     function test_aMatchNeedsTwoRootsAndAKnownProgram() public {
@@ -245,21 +241,21 @@ contract WalkTest is Matches {
 
     function test_movesOfOnePhaseAreRefusedInAnother() public {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
-        Descent memory d;
+        Step memory d;
         bytes32[] memory none = new bytes32[](1);
         vm.expectRevert(abi.encodeWithSelector(IReferee.WrongPhase.selector, id, Phase.Open, Phase.Walk));
         send(id, d);
         refuses(IReferee.WrongPhase.selector);
-        referee.reveal(id, 0, none);
+        reveal(id, 0, none);
         refuses(IReferee.WrongPhase.selector);
-        referee.refine(id, 0, 0, none);
+        refine(id, 0, 0, none, alice);
         Exhibit memory e = exhibit(id, run0, run1);
-        referee.submit(id, e);
+        submit(id, e);
         refuses(IReferee.WrongPhase.selector);
-        referee.submit(id, e);
+        submit(id, e);
         // A match that does not exist is in no phase.
         refuses(IReferee.WrongPhase.selector);
-        referee.reveal(id + 1, 0, none);
+        reveal(id + 1, 0, none);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id + 1);
     }
@@ -268,7 +264,7 @@ contract WalkTest is Matches {
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 id = open(run0, run1);
-        bytes memory whole = abi.encodeCall(referee.reveal, (id, 0, childrenOf(id, run0)));
+        bytes memory whole = abi.encodeCall(referee.reveal, (id, here(id), 0, childrenOf(id, run0)));
 
         for (uint256 cut = 1; cut < whole.length - 4; cut += 31) {
             bytes memory short = new bytes(whole.length - cut);
@@ -287,15 +283,16 @@ contract WalkTest is Matches {
         Run memory run0 = Runs.right();
         Run memory run1 = Runs.wrong(Fault(Kind.Output, 9, 4, 0, 1));
         uint256 id = open(run0, run1);
-        Descent memory d = descent(id, run0, run1, 2);
+        Step memory d = descent(id, run0, run1, 2);
         bytes[] memory batch = new bytes[](2);
-        batch[0] = abi.encodeCall(
-            referee.descend, (id, d.child, d.node0, d.path0, d.node1, d.path1, d.previous, d.previousPath)
-        );
+        batch[0] =
+            abi.encodeCall(referee.descend, (id, docket(id), here(id), d.way, d.previous, d.previousPath));
+        Position memory to = here(id);
+        (to.node, to.agreed) = ([d.way.node0, d.way.node1], d.previous);
         // The sender of a batch is the sender of its moves.
         (bytes32 root, bytes32[] memory path) =
             (run1.runTree(1, 8, 10).root(), run1.runTree(1, 8, 10).path(1));
-        batch[1] = abi.encodeCall(referee.refine, (id, 1, root, path));
+        batch[1] = abi.encodeCall(referee.refine, (id, docket(id), to, 1, root, path));
         vm.prank(bob);
         referee.multicall(batch);
         eq(referee.getMatch(id).posted, 2, "side 1 has refined");

@@ -393,6 +393,7 @@ contract AppealsTest is Market {
         Hearing memory h = panel.getHearing(hearingOf(id));
         eq(uint256(h.phase), uint256(HearingPhase.Trial), "tried at once");
         eq(h.until, 0, "no period");
+        eq(h.file, 0, "no move will show the submission");
         tryHonestly(id, 8, 7);
         _decided(1, Reason.Operator);
         _in(HearingPhase.Done);

@@ -187,9 +187,5 @@ contract VotesTest is Market {
         // Whoever else submits it has a hearing of his own.
         panel.hear(s, d);
         eq(panel.getHearing(panel.hearingOf(address(this), id)).referee, address(this), "its referee");
-        d.mode = 0x86;
-        s.matchId = 1;
-        refuses(IPanel.AnotherDispute.selector);
-        panel.hear(s, d);
     }
 }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
+import {Positions, Step} from "./Positions.sol";
 import {Fault, Kind, Run, Runs} from "./Runs.sol";
 import {Tree, Trees} from "./Trees.sol";
 import {Panel} from "contracts/Panel.sol";
@@ -10,24 +11,24 @@ import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
 import {Adjudication, Program, Rules} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
-import {Evidence, Exhibit, Match, Phase, Reason, Record} from "contracts/interfaces/IReferee.sol";
-
-/// @notice The arguments of a descent.
-struct Descent {
-    uint64 child;
-    bytes32 node0;
-    bytes32[] path0;
-    bytes32 node1;
-    bytes32[] path1;
-    bytes32 previous;
-    bytes32[] previousPath;
-}
+import {
+    Docket,
+    Evidence,
+    Exhibit,
+    LogProof,
+    Match,
+    Phase,
+    Position,
+    Reason,
+    Record
+} from "contracts/interfaces/IReferee.sol";
 
 /// @title Matches
 /// @notice A test that is itself the Jobs contract of its matches, with moves computed from whole runs.
 abstract contract Matches is Base {
     using Trees for Tree;
     using Runs for Run;
+    using Positions for Position;
 
     uint32 internal constant CLOCK = 1000;
     uint32 internal constant VERDICT = 500;
@@ -49,6 +50,8 @@ abstract contract Matches is Base {
     Reason internal reason;
     address[] internal deciders;
     uint256 internal decisions;
+    mapping(uint256 id => Docket) private _dockets;
+    mapping(uint256 id => Position) private _positions;
 
     constructor() {
         vm.warp(1_700_000_000);
@@ -56,10 +59,6 @@ abstract contract Matches is Base {
     }
 
     // ------------------------------------------------------------------ the Jobs contract
-
-    function programOf(uint256) external view returns (Program memory) {
-        return _served;
-    }
 
     function logsOf(uint256) external view returns (bytes32) {
         return _logs;
@@ -91,12 +90,29 @@ abstract contract Matches is Base {
         ++decisions;
     }
 
-    function open(bytes32 root0, bytes32 root1) internal returns (uint256) {
-        return referee.open(1, [root0, root1], [alice, bob], CLOCK, _served);
+    function open(bytes32 root0, bytes32 root1) internal returns (uint256 id) {
+        id = referee.open(1, [root0, root1], [alice, bob], CLOCK, _served);
+        _dockets[id] = Docket([root0, root1], [alice, bob], CLOCK, referee.matchCount(), _served);
+        _positions[id] = Positions.opened(_dockets[id]);
     }
 
     function open(Run memory run0, Run memory run1) internal returns (uint256) {
         return open(run0.root(), run1.root());
+    }
+
+    // ------------------------------------------------------------------ what moves show
+
+    function docket(uint256 id) internal view returns (Docket memory) {
+        return _dockets[id];
+    }
+
+    function here(uint256 id) internal view returns (Position memory) {
+        return _positions[id];
+    }
+
+    /// @dev NOTE: a move that a test expects to be refused comes back, too; then the match is where it was.
+    function _moved(uint256 id, Position memory to) private {
+        if (referee.getMatch(id).position == to.hash()) _positions[id] = to;
     }
 
     // ------------------------------------------------------------------ moves
@@ -111,7 +127,7 @@ abstract contract Matches is Base {
     function descent(uint256 id, Run memory run0, Run memory run1, uint8 levels)
         internal
         view
-        returns (Descent memory d)
+        returns (Step memory d)
     {
         Match memory m = referee.getMatch(id);
         Tree memory tree0 = treeOf(run0, m);
@@ -119,10 +135,10 @@ abstract contract Matches is Base {
         uint256 height = m.height - levels;
         uint256 index = uint256(m.index) << levels;
         while (tree0.levels[height][index] == tree1.levels[height][index]) ++index;
-        d.child = uint64(index - (uint256(m.index) << levels));
-        (d.node0, d.node1) = (tree0.levels[height][index], tree1.levels[height][index]);
-        d.path0 = tree0.path(index, height, m.height);
-        d.path1 = tree1.path(index, height, m.height);
+        d.way.child = uint64(index - (uint256(m.index) << levels));
+        (d.way.node0, d.way.node1) = (tree0.levels[height][index], tree1.levels[height][index]);
+        d.way.path0 = tree0.path(index, height, m.height);
+        d.way.path1 = tree1.path(index, height, m.height);
         bool real = height == 0 && m.end - m.start > 1 && index * _served.strides[m.level] < m.end - m.start;
         if (real && index > 0) {
             d.previous = tree0.levels[0][index - 1];
@@ -130,8 +146,9 @@ abstract contract Matches is Base {
         }
     }
 
-    function send(uint256 id, Descent memory d) internal {
-        referee.descend(id, d.child, d.node0, d.path0, d.node1, d.path1, d.previous, d.previousPath);
+    function send(uint256 id, Step memory d) internal {
+        referee.descend(id, docket(id), here(id), d.way, d.previous, d.previousPath);
+        _moved(id, here(id).descended(docket(id), referee.getMatch(id), d));
     }
 
     function descend(uint256 id, Run memory run0, Run memory run1) internal {
@@ -139,7 +156,11 @@ abstract contract Matches is Base {
     }
 
     function reveal(uint256 id, uint8 side, Run memory run) internal {
-        referee.reveal(id, side, childrenOf(id, run));
+        reveal(id, side, childrenOf(id, run));
+    }
+
+    function reveal(uint256 id, uint8 side, bytes32[] memory children) internal {
+        referee.reveal(id, here(id), side, children);
     }
 
     function childrenOf(uint256 id, Run memory run) internal view returns (bytes32[] memory) {
@@ -149,8 +170,13 @@ abstract contract Matches is Base {
 
     function refine(uint256 id, uint8 side, Run memory run) internal {
         (bytes32 root, bytes32[] memory path) = refinement(id, run);
-        vm.prank(side == 0 ? alice : bob);
-        referee.refine(id, side, root, path);
+        refine(id, side, root, path, side == 0 ? alice : bob);
+    }
+
+    function refine(uint256 id, uint8 side, bytes32 root, bytes32[] memory path, address sender) internal {
+        vm.prank(sender);
+        referee.refine(id, docket(id), here(id), side, root, path);
+        _moved(id, here(id).refined(referee.getMatch(id), side, root));
     }
 
     function refinement(uint256 id, Run memory run)
@@ -181,6 +207,26 @@ abstract contract Matches is Base {
         }
     }
 
+    function openRecord(uint256 id, uint8 side, Record memory record) internal {
+        referee.openRecord(id, here(id), side, record);
+    }
+
+    function judgeStructure(uint256 id, Exhibit memory e) internal {
+        referee.judgeStructure(id, docket(id), here(id), e);
+    }
+
+    function judgeInput(uint256 id, Exhibit memory e, Evidence memory evidence) internal {
+        referee.judgeInput(id, docket(id), here(id), e, evidence);
+    }
+
+    function judgeLog(uint256 id, Exhibit memory e, LogProof memory proof) internal {
+        referee.judgeLog(id, docket(id), here(id), e, proof);
+    }
+
+    function submit(uint256 id, Exhibit memory e) internal {
+        referee.submit(id, docket(id), here(id), e);
+    }
+
     function recordOf(uint256 id, Run memory run) internal view returns (Record memory) {
         Match memory m = referee.getMatch(id);
         return run.records[m.end][m.index];
@@ -204,8 +250,8 @@ abstract contract Matches is Base {
             jobId: 1,
             step: m.end,
             node: uint32(m.index),
-            players: m.players,
-            records: m.node,
+            players: docket(id).players,
+            records: here(id).node,
             dispute: keccak256(abi.encode(dispute))
         });
     }

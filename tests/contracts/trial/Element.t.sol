@@ -3,7 +3,8 @@ pragma solidity ^0.8.34;
 
 import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
-import {Dispute, ICourt, Opening, Stage, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Descent, Descents} from "contracts/commit/Descents.sol";
+import {Dispute, ICourt, Opening, Stage, Suit, Tensor} from "contracts/interfaces/ICourt.sol";
 
 /// @notice From two outputs to the element in which they differ, and the step that gives it.
 contract ElementTest is Tried {
@@ -23,9 +24,9 @@ contract ElementTest is Tried {
         (tree0, tree1) = (treeOf(liar == 0 ? wrong : right), treeOf(liar == 1 ? wrong : right));
         d = disputeOfAdd(tree0.root(), tree1.root());
         open(d);
-        court.showOutput(trialId, 1, d, tree1.root());
+        showOutput(d, 1, tree1.root());
         inStage(Stage.Outputs);
-        court.showOutput(trialId, 0, d, tree0.root());
+        showOutput(d, 0, tree0.root());
         inStage(Stage.Walk);
     }
 
@@ -33,7 +34,7 @@ contract ElementTest is Tried {
         Tree memory tree0;
         Tree memory tree1;
         (d, tree0, tree1) = _walking(liar);
-        court.descend(trialId, d, 2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2));
+        descend(d, Descent(2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2)));
         inStage(Stage.Leaf);
     }
 
@@ -49,33 +50,33 @@ contract ElementTest is Tried {
     function _judge(Dispute memory d, uint8 liar) private {
         inStage(Stage.Step);
         eq(court.getTrial(trialId).element, WRONG, "the first element that differs");
-        court.judge(trialId, d, inputsOfAdd(), new bytes(8), _openings());
+        judge(d, inputsOfAdd(), new bytes(8), _openings());
         decided(uint8(1 << liar));
     }
 
     function test_aWrongElementOfAPublishedOutputLoses() public {
         for (uint8 liar = 0; liar < 2; ++liar) {
             Dispute memory d = _atLeaf(liar);
-            court.compare(trialId, d, _leaf(0, liar), _leaf(1, liar), inputsOfAdd(), noLog());
+            compare(d, _leaf(0, liar), _leaf(1, liar), inputsOfAdd(), noLog());
             _judge(d, liar);
         }
     }
 
     function test_anOutputIsWalkedAndShownPieceByPiece() public {
         (Dispute memory d, Tree memory tree0, Tree memory tree1) = _walking(1);
-        court.reveal(trialId, 0, tree0.children(3, 0, 3));
+        reveal(0, tree0.children(3, 0, 3));
         bytes32[] memory nodes = tree1.children(3, 0, 3);
         vm.expectRevert(abi.encodeWithSelector(ICourt.AlreadyShown.selector, trialId, 0));
-        court.reveal(trialId, 0, nodes);
+        reveal(0, nodes);
+        refuses(Descents.WrongNode.selector);
+        reveal(1, tree0.levels[0]);
+        reveal(1, nodes);
+        descend(d, Descent(2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2)));
+        showLeaf(0, _leaf(0, 1));
         refuses(ICourt.AnotherHash.selector);
-        court.reveal(trialId, 1, tree0.levels[0]);
-        court.reveal(trialId, 1, nodes);
-        court.descend(trialId, d, 2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2));
-        court.showLeaf(trialId, 0, _leaf(0, 1));
-        refuses(ICourt.AnotherHash.selector);
-        court.showLeaf(trialId, 1, leafOf(right, 2));
-        court.showLeaf(trialId, 1, _leaf(1, 1));
-        court.compare(trialId, d, _leaf(0, 1), _leaf(1, 1), inputsOfAdd(), noLog());
+        showLeaf(1, leafOf(right, 2));
+        showLeaf(1, _leaf(1, 1));
+        compare(d, _leaf(0, 1), _leaf(1, 1), inputsOfAdd(), noLog());
         _judge(d, 1);
     }
 
@@ -85,11 +86,11 @@ contract ElementTest is Tried {
         (Tree memory tree0, Tree memory tree1) = (treeOf(other), treeOf(wrong));
         Dispute memory d = disputeOfAdd(tree0.root(), tree1.root());
         open(d);
-        court.showOutput(trialId, 0, d, tree0.root());
-        court.showOutput(trialId, 1, d, tree1.root());
-        court.descend(trialId, d, 2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2));
-        court.compare(trialId, d, leafOf(other, 2), leafOf(wrong, 2), inputsOfAdd(), noLog());
-        court.judge(trialId, d, inputsOfAdd(), new bytes(8), _openings());
+        showOutput(d, 0, tree0.root());
+        showOutput(d, 1, tree1.root());
+        descend(d, Descent(2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2)));
+        compare(d, leafOf(other, 2), leafOf(wrong, 2), inputsOfAdd(), noLog());
+        judge(d, inputsOfAdd(), new bytes(8), _openings());
         decided(3);
     }
 
@@ -101,10 +102,10 @@ contract ElementTest is Tried {
         bytes32 root = Trees.climb(0x10, leaf, 4, path);
         Dispute memory d = disputeOfAdd(tree0.root(), root);
         open(d);
-        court.showOutput(trialId, 0, d, tree0.root());
-        court.showOutput(trialId, 1, d, root);
-        court.descend(trialId, d, 4, tree0.levels[0][4], path, leaf, path);
-        court.compare(trialId, d, leafOf(right, 4), longer, inputsOfAdd(), noLog());
+        showOutput(d, 0, tree0.root());
+        showOutput(d, 1, root);
+        descend(d, Descent(4, tree0.levels[0][4], path, leaf, path));
+        compare(d, leafOf(right, 4), longer, inputsOfAdd(), noLog());
         decided(2);
     }
 
@@ -114,9 +115,9 @@ contract ElementTest is Tried {
         bytes32 root = Trees.climb(0x10, keccak256("more"), 5, path);
         Dispute memory d = disputeOfAdd(root, tree0.root());
         open(d);
-        court.showOutput(trialId, 0, d, root);
-        court.showOutput(trialId, 1, d, tree0.root());
-        court.descend(trialId, d, 5, keccak256("more"), path, tree0.levels[0][5], path);
+        showOutput(d, 0, root);
+        showOutput(d, 1, tree0.root());
+        descend(d, Descent(5, keccak256("more"), path, tree0.levels[0][5], path));
         decided(1);
     }
 
@@ -127,21 +128,21 @@ contract ElementTest is Tried {
         bytes32[] memory path0 = tree0.path(2);
         bytes32[] memory path1 = tree1.path(2);
         (bytes32 leaf0, bytes32 leaf1) = (tree0.levels[0][2], tree1.levels[0][2]);
-        refuses(ICourt.PathsDiffer.selector);
-        court.descend(trialId, d, 2, leaf0, path0, leaf1, new bytes32[](2));
-        refuses(ICourt.BadDescent.selector);
-        court.descend(trialId, d, 0, leaf0, new bytes32[](2), leaf1, new bytes32[](2));
-        refuses(ICourt.BadDescent.selector);
-        court.descend(trialId, d, 0, leaf0, new bytes32[](4), leaf1, new bytes32[](4));
-        refuses(ICourt.ChildOutOfRange.selector);
-        court.descend(trialId, d, 8, leaf0, path0, leaf1, path1);
-        refuses(ICourt.NoDifference.selector);
-        court.descend(trialId, d, 2, leaf0, path0, leaf0, path0);
-        refuses(ICourt.AnotherHash.selector);
-        court.descend(trialId, d, 3, leaf0, path0, leaf1, path1);
+        refuses(Descents.PathsDiffer.selector);
+        descend(d, Descent(2, leaf0, path0, leaf1, new bytes32[](2)));
+        refuses(Descents.BadDescent.selector);
+        descend(d, Descent(0, leaf0, new bytes32[](2), leaf1, new bytes32[](2)));
+        refuses(Descents.BadDescent.selector);
+        descend(d, Descent(0, leaf0, new bytes32[](4), leaf1, new bytes32[](4)));
+        refuses(Descents.ChildOutOfRange.selector);
+        descend(d, Descent(8, leaf0, path0, leaf1, path1));
+        refuses(Descents.NoDifference.selector);
+        descend(d, Descent(2, leaf0, path0, leaf0, path0));
+        refuses(Descents.WrongNode.selector);
+        descend(d, Descent(3, leaf0, path0, leaf1, path1));
         Dispute memory other = disputeOfAdd(tree1.root(), tree0.root());
-        refuses(ICourt.AnotherFile.selector);
-        court.descend(trialId, other, 2, leaf0, path0, leaf1, path1);
+        refuses(ICourt.NotTheDispute.selector);
+        descend(other, Descent(2, leaf0, path0, leaf1, path1));
 
         // A second difference, further to the right.
         uint64[] memory twice = added();
@@ -149,13 +150,13 @@ contract ElementTest is Tried {
         tree1 = treeOf(twice);
         d = disputeOfAdd(tree0.root(), tree1.root());
         open(d);
-        court.showOutput(trialId, 0, d, tree0.root());
-        court.showOutput(trialId, 1, d, tree1.root());
+        showOutput(d, 0, tree0.root());
+        showOutput(d, 1, tree1.root());
         path0 = tree0.path(4);
         path1 = tree1.path(4);
         (leaf0, leaf1) = (tree0.levels[0][4], tree1.levels[0][4]);
-        refuses(ICourt.EarlierDifference.selector);
-        court.descend(trialId, d, 4, leaf0, path0, leaf1, path1);
+        refuses(Descents.EarlierDifference.selector);
+        descend(d, Descent(4, leaf0, path0, leaf1, path1));
     }
 
     function test_whatIsShownIsWhatIsCommittedTo() public {
@@ -163,33 +164,33 @@ contract ElementTest is Tried {
         (bytes memory leaf0, bytes memory leaf1) = (_leaf(0, 1), _leaf(1, 1));
         Tensor[] memory inputs = inputsOfAdd();
         refuses(ICourt.LeafTooLong.selector);
-        court.showLeaf(trialId, 0, new bytes(1025));
+        showLeaf(0, new bytes(1025));
         refuses(ICourt.AnotherHash.selector);
-        court.compare(trialId, d, leaf1, leaf1, inputs, noLog());
+        compare(d, leaf1, leaf1, inputs, noLog());
         Tensor[] memory fewer = new Tensor[](1);
         fewer[0] = inputs[0];
         refuses(ICourt.WrongInputCount.selector);
-        court.compare(trialId, d, leaf0, leaf1, fewer, noLog());
+        compare(d, leaf0, leaf1, fewer, noLog());
         inputs[1].root = keccak256("another");
         refuses(ICourt.AnotherHash.selector);
-        court.compare(trialId, d, leaf0, leaf1, inputs, noLog());
+        compare(d, leaf0, leaf1, inputs, noLog());
         inputs = inputsOfAdd();
-        court.compare(trialId, d, leaf0, leaf1, inputs, noLog());
+        compare(d, leaf0, leaf1, inputs, noLog());
 
         Opening[] memory openings = _openings();
         refuses(ICourt.AnotherHash.selector);
-        court.judge(trialId, d, inputs, new bytes(7), openings);
+        judge(d, inputs, new bytes(7), openings);
         openings[1].input = 2;
         refuses(ICourt.OutsideTensor.selector);
-        court.judge(trialId, d, inputs, new bytes(8), openings);
+        judge(d, inputs, new bytes(8), openings);
         openings = _openings();
         openings[1].element = 600;
         refuses(ICourt.OutsideTensor.selector);
-        court.judge(trialId, d, inputs, new bytes(8), openings);
+        judge(d, inputs, new bytes(8), openings);
         openings = _openings();
         openings[1].leaf[0] ^= 0x01;
         vm.expectRevert();
-        court.judge(trialId, d, inputs, new bytes(8), openings);
+        judge(d, inputs, new bytes(8), openings);
         _judge(d, 1);
     }
 
@@ -210,14 +211,14 @@ contract ElementTest is Tried {
         d.records[1].outputs = new bytes32[](2);
         _openRefused(d, ICourt.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
-        court.open(77, [alice, bob], [CLOCK, CLOCK], d);
-        uint256 id = court.trialOf(address(this), 77);
+        court.open(77, [alice, bob], CLOCK, d);
+        uint256 id = court.trialOf(Suit(address(this), 77, [alice, bob], keccak256(abi.encode(d))));
         vm.expectRevert(abi.encodeWithSelector(ICourt.AlreadyOpen.selector, id));
-        court.open(77, [alice, bob], [CLOCK, CLOCK], d);
+        court.open(77, [alice, bob], CLOCK, d);
     }
 
     function _openRefused(Dispute memory d, bytes4 selector) private {
         refuses(selector);
-        court.open(1, [alice, bob], [CLOCK, CLOCK], d);
+        court.open(1, [alice, bob], CLOCK, d);
     }
 }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Tried} from "./Tried.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {Dispute, ICourt, Opening, Stage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
 
 /// @notice From an element to one step of its chain, and the clocks meanwhile. The chain is a sum of 600 elements.
@@ -20,11 +21,11 @@ contract StepsTest is Tried {
     function _opened(uint64 value0, uint64 value1) private returns (Dispute memory d) {
         d = disputeOfSum(value0, value1);
         open(d);
-        court.showOutput(trialId, 0, d, tensor(single(value0)).root);
-        court.showOutput(trialId, 1, d, tensor(single(value1)).root);
+        showOutput(d, 0, tensor(single(value0)).root);
+        showOutput(d, 1, tensor(single(value1)).root);
         inStage(Stage.Leaf);
         bytes memory leaf0 = leafOf(single(value0), 0);
-        court.compare(trialId, d, leaf0, leafOf(single(value1), 0), inputsOfSum(), noLog());
+        compare(d, leaf0, leafOf(single(value1), 0), inputsOfSum(), noLog());
         inStage(Stage.Post);
         Trial memory t = court.getTrial(trialId);
         eq(t.steps, COUNT, "steps");
@@ -42,13 +43,13 @@ contract StepsTest is Tried {
     function _round(uint64[] memory sums0, uint64[] memory sums1) private {
         bytes memory states = _states(sums0);
         vm.prank(alice);
-        court.post(trialId, states);
+        post(states);
         uint64[] memory places = court.places(trialId);
         uint256 place = 0;
         while (place + 1 < places.length && sums0[places[place]] == sums1[places[place]]) ++place;
         bytes memory own = place + 1 < places.length ? abi.encodePacked(sums1[places[place]]) : bytes("");
         vm.prank(bob);
-        court.answer(trialId, states, place, own);
+        answer(states, place, own);
     }
 
     function _toStep(uint64[] memory sums0, uint64[] memory sums1) private {
@@ -63,7 +64,7 @@ contract StepsTest is Tried {
         uint64 lo = court.getTrial(trialId).lo;
         Opening[] memory openings = new Opening[](1);
         openings[0] = opening(0, a(), lo);
-        court.judge(trialId, d, inputsOfSum(), abi.encodePacked(truth[lo]), openings);
+        judge(d, inputsOfSum(), abi.encodePacked(truth[lo]), openings);
     }
 
     function test_aWrongStepLosesWhereverItIs() public {
@@ -95,33 +96,33 @@ contract StepsTest is Tried {
     function test_statesAreSaidByTheSidesThemselvesAndFitThePlaces() public {
         uint64[] memory wrong = _partial(300);
         _opened(wrong[COUNT], truth[COUNT]);
-        eq(court.places(trialId).length, 256, "places of a round");
+        eq(court.places(trialId).length, 25, "places of a round");
         bytes memory states = _states(wrong);
         vm.expectRevert(abi.encodeWithSelector(ICourt.NotPlayer.selector, bob, alice));
         vm.prank(bob);
-        court.post(trialId, states);
+        post(states);
         vm.prank(alice);
         refuses(ICourt.BadStates.selector);
-        court.post(trialId, new bytes(8));
+        post(new bytes(8));
         vm.prank(alice);
-        court.post(trialId, states);
+        post(states);
 
         uint64[] memory places = court.places(trialId);
         bytes memory same = abi.encodePacked(wrong[places[3]]);
         vm.prank(alice);
         refuses(ICourt.NotPlayer.selector);
-        court.answer(trialId, states, 3, same);
+        answer(states, 3, same);
         vm.startPrank(bob);
         refuses(ICourt.AnotherHash.selector);
-        court.answer(trialId, same, 3, same);
+        answer(same, 3, same);
         refuses(ICourt.NoSuchPlace.selector);
-        court.answer(trialId, states, 256, same);
+        answer(states, 25, same);
         refuses(ICourt.BadStates.selector);
-        court.answer(trialId, states, 3, "");
+        answer(states, 3, "");
         refuses(ICourt.SameState.selector);
-        court.answer(trialId, states, 3, same);
+        answer(states, 3, same);
         refuses(ICourt.StateNotNeeded.selector);
-        court.answer(trialId, states, 255, same);
+        answer(states, 24, same);
         vm.stopPrank();
     }
 
@@ -131,19 +132,19 @@ contract StepsTest is Tried {
         eq(court.deadline(trialId), block.timestamp + CLOCK, "side 0 has its whole clock");
         pass(CLOCK);
         refuses(ICourt.NotTooLate.selector);
-        court.timeout(trialId);
+        court.timeout(suit);
         bytes memory states = _states(wrong);
         vm.prank(alice);
-        court.post(trialId, states); // in the last second
+        post(states); // in the last second
         pass(CLOCK + 1);
         vm.expectRevert(abi.encodeWithSelector(ICourt.TooLate.selector, trialId, 2));
         vm.prank(bob);
-        court.answer(trialId, states, 3, states);
-        court.timeout(trialId);
+        answer(states, 3, states);
+        court.timeout(suit);
         eq(losers, 2, "side 1");
         yes(late, "by the clock");
         refuses(ICourt.NotTooLate.selector);
-        court.timeout(trialId);
+        court.timeout(suit);
         eq(court.deadline(trialId), 0, "nobody owes anything");
     }
 
@@ -152,17 +153,17 @@ contract StepsTest is Tried {
         _opened(wrong[COUNT], truth[COUNT]);
         pass(10); // side 0 owes
         _toStep(wrong, truth);
-        eq(court.getTrial(trialId).clock[0], CLOCK - 10, "charged");
-        eq(court.getTrial(trialId).clock[1], CLOCK, "not charged");
+        eq(court.getTrial(trialId).clock0, CLOCK - 10, "charged");
+        eq(court.getTrial(trialId).clock1, CLOCK, "not charged");
         pass(CLOCK - 9);
-        court.timeout(trialId);
+        court.timeout(suit);
         eq(losers, 1, "side 0");
     }
 
     function test_bothSilentBothLose() public {
         open(disputeOfSum(1, 2));
         pass(CLOCK + 1);
-        court.timeout(trialId);
+        court.timeout(suit);
         eq(losers, 3, "both");
         yes(late, "by the clock");
     }
@@ -175,25 +176,26 @@ contract StepsTest is Tried {
         vm.expectRevert(
             abi.encodeWithSelector(ICourt.WrongStage.selector, trialId, Stage.Outputs, Stage.Walk)
         );
-        court.reveal(trialId, 0, none);
+        reveal(0, none);
         refuses(ICourt.WrongStage.selector);
-        court.descend(trialId, d, 0, 0, none, 0, none);
+        descend(d, Descent(0, 0, none, 0, none));
         refuses(ICourt.WrongStage.selector);
-        court.showLeaf(trialId, 0, "");
+        showLeaf(0, "");
         refuses(ICourt.WrongStage.selector);
-        court.compare(trialId, d, "", "", inputs, noLog());
+        compare(d, "", "", inputs, noLog());
         refuses(ICourt.WrongStage.selector);
-        court.post(trialId, "");
+        post("");
         refuses(ICourt.WrongStage.selector);
-        court.answer(trialId, "", 0, "");
+        answer("", 0, "");
         refuses(ICourt.WrongStage.selector);
-        court.judge(trialId, d, inputs, "", new Opening[](0));
+        judge(d, inputs, "", new Opening[](0));
         refuses(ICourt.NoSuchSide.selector);
-        court.showOutput(trialId, 2, d, 0);
+        showOutput(d, 2, 0);
         refuses(ICourt.AnotherHash.selector);
-        court.showOutput(trialId, 0, d, keccak256("another"));
+        showOutput(d, 0, keccak256("another"));
         eq(court.places(trialId).length, 0, "no places yet");
+        ++suit.id; // of no trial
         refuses(ICourt.WrongStage.selector);
-        court.showOutput(trialId + 1, 0, d, 0);
+        showOutput(d, 0, 0);
     }
 }

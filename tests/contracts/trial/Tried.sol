@@ -2,11 +2,13 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
+import {Statements} from "../support/Statements.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Court} from "contracts/Court.sol";
+import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Shape} from "contracts/element/IRule.sol";
-import {Dispute, IBench, Opening, Stage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+import {Dispute, IBench, Opening, Said, Stage, Suit, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Tried
@@ -15,10 +17,11 @@ import {Record} from "contracts/interfaces/IReferee.sol";
 ///     0 add    [600] + [600] -> [600]
 ///     1 sum    [600] -> a number, in 600 steps
 abstract contract Tried is Base, IBench {
+    using Statements for Said;
     using Trees for Tree;
 
     uint256 internal constant COUNT = 600;
-    uint64 internal constant CLOCK = 100;
+    uint32 internal constant CLOCK = 100;
     bytes internal constant ADD = hex"0001020102000000000002000000010002010000000000000258";
     bytes internal constant SUM = hex"0028010102000000000002000100000000000000000000000000000000";
 
@@ -26,6 +29,9 @@ abstract contract Tried is Base, IBench {
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256 internal trialId;
+    /// @dev What the moves of this trial show.
+    Suit internal suit;
+    Said internal said;
     uint256 private _opened;
     uint8 internal losers;
     bool internal late;
@@ -145,7 +151,9 @@ abstract contract Tried is Base, IBench {
     }
 
     function open(Dispute memory d) internal {
-        trialId = court.open(++_opened, [alice, bob], [CLOCK, CLOCK], d);
+        trialId = court.open(++_opened, [alice, bob], CLOCK, d);
+        suit = Suit(address(this), _opened, [alice, bob], keccak256(abi.encode(d)));
+        delete said;
         (losers, late) = (0, false);
     }
 
@@ -160,6 +168,68 @@ abstract contract Tried is Base, IBench {
     }
 
     function noLog() internal pure returns (LogBlock memory log) {}
+
+    // ------------------------------------------------------------------ moves
+
+    function showOutput(Dispute memory d, uint8 side, bytes32 root) internal {
+        court.showOutput(suit, d, said, side, root);
+        _moved(said.shown(side, root));
+    }
+
+    function reveal(uint8 side, bytes32[] memory children) internal {
+        court.reveal(suit, said, side, children);
+    }
+
+    function descend(Dispute memory d, Descent memory way) internal {
+        court.descend(suit, d, said, way);
+        _moved(said.walked(way));
+    }
+
+    function showLeaf(uint8 side, bytes memory leaf) internal {
+        court.showLeaf(suit, said, side, leaf);
+    }
+
+    function compare(
+        Dispute memory d,
+        bytes memory leaf0,
+        bytes memory leaf1,
+        Tensor[] memory inputs,
+        LogBlock memory log
+    ) internal {
+        court.compare(suit, d, said, leaf0, leaf1, inputs, log);
+        Trial memory t = court.getTrial(trialId);
+        if (t.stage != Stage.Post && t.stage != Stage.Step) return;
+        // NOTE: both operators begin with a state of eight zeros.
+        uint64[2] memory values = [_read(leaf0, t.element % 128), _read(leaf1, t.element % 128)];
+        _moved(Statements.found(values, new bytes(8)));
+    }
+
+    function post(bytes memory states) internal {
+        court.post(suit, said, states);
+        _moved(said.posted(states));
+    }
+
+    function answer(bytes memory states, uint256 place, bytes memory own) internal {
+        court.answer(suit, said, states, place, own);
+        if (court.getTrial(trialId).stage != Stage.Answer) _moved(said.answered(states, 8, place, own));
+    }
+
+    function judge(Dispute memory d, Tensor[] memory inputs, bytes memory agreed, Opening[] memory openings)
+        internal
+    {
+        court.judge(suit, d, said, inputs, agreed, openings);
+    }
+
+    /// @dev NOTE: a move that a test expects to be refused comes back, too; then the trial is where it was.
+    function _moved(Said memory now_) private {
+        if (court.getTrial(trialId).said == now_.hash()) said = now_;
+    }
+
+    function _read(bytes memory leaf, uint256 i) private pure returns (uint64 value) {
+        for (uint256 b = 0; b < 8; ++b) {
+            value |= uint64(uint8(leaf[8 * i + b])) << uint64(8 * b);
+        }
+    }
 
     // ------------------------------------------------------------------ checks
 

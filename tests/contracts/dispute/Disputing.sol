@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Base} from "../Base.t.sol";
+import {Positions} from "../support/Positions.sol";
+import {Tree, Trees} from "../support/Trees.sol";
+import {Large} from "./Large.sol";
+import {Court} from "contracts/Court.sol";
+import {Jobs} from "contracts/Jobs.sol";
+import {Panel} from "contracts/Panel.sol";
+import {Referee} from "contracts/Referee.sol";
+import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {IRule} from "contracts/element/IRule.sol";
+import {Adjudication, Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
+import {Docket, Position} from "contracts/interfaces/IReferee.sol";
+
+/// @title Disputing
+/// @notice The contracts, a job whose trainer is wrong and whose challenger is right, and what their transactions cost.
+///
+/// A dispute is all transactions of both sides from the opening of the match to the payment of the prize. What comes before
+/// it, the commitment and the claim, a challenger pays whatever comes of it.
+abstract contract Disputing is Base {
+    using Trees for Tree;
+
+    address internal constant TRAINER = address(0xA11CE); // side 0
+    address internal constant CHALLENGER = address(0xB0B); // side 1
+    uint256 internal constant STAKE = 1 ether;
+
+    VerifierRegistry internal registry =
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
+    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
+    uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
+
+    /// @dev Of the operator in dispute: the length of its sums.
+    uint64 internal k = 8192;
+    uint256 internal job;
+    uint256 internal matchId;
+    Docket internal docket;
+    Position internal here;
+    /// @dev The moves of the next transaction.
+    bytes[] internal calls;
+    /// @dev The dispute so far.
+    uint256 internal sum;
+    uint256 internal transactions;
+
+    /// @dev Begins the names of what is measured; nothing is written down if it is empty.
+    string internal kind;
+
+    function setUp() external {
+        vm.warp(1_700_000_000);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            vm.deal(vm.addr(keys[i]), 1 ether);
+            vm.prank(vm.addr(keys[i]));
+            registry.register{value: 1 ether}(address(panel), "http://verifier");
+        }
+        _earlierDispute();
+    }
+
+    function _opset() private returns (address) {
+        address[10] memory rules;
+        rules[5] = address(rule);
+        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+    }
+
+    // ------------------------------------------------------------------ the job
+
+    /// @dev NOTE: what is burned is kept as the credit of an account; the first dispute of a deployment, which makes it, costs
+    /// 17,100 more.
+    function _earlierDispute() private {
+        uint256 earlier = _post(Adjudication.OnChain);
+        _claimAs(earlier, address(0xDA), 0);
+        _commitAs(earlier, address(0xDB), 1);
+        _challengeAs(earlier, address(0xDB), 1);
+        (,,,, Group[] memory groups) = jobs.viewOf(earlier);
+        vm.warp(referee.deadline(groups[0].matchId) + 1);
+        referee.timeout(groups[0].matchId);
+        yes(jobs.credit(jobs.BURNED()) == 2 * STAKE, "both have lost by default");
+    }
+
+    /// @dev A match between the trainer and the challenger. The sum begins with its opening.
+    function open(Adjudication adjudication) internal {
+        job = _post(adjudication);
+        _claimAs(job, TRAINER, 0);
+        _commitAs(job, CHALLENGER, 1);
+        uint256 committed = _used();
+        pass(1);
+        _challengeAs(job, CHALLENGER, 1);
+        uint256 challenge = _used();
+
+        (,,,, Group[] memory groups) = jobs.viewOf(job);
+        matchId = groups[0].matchId;
+        (docket.roots, docket.players) = ([groups[0].root, groups[1].root], [TRAINER, CHALLENGER]);
+        (docket.clock, docket.number, docket.program) = (1 days, referee.matchCount(), Large.program(k));
+        here = Positions.opened(docket);
+        // The opening by itself: the same call, as a transaction of its own instead of a part of the challenge.
+        vm.prank(address(jobs));
+        referee.open(job, docket.roots, docket.players, docket.clock, docket.program);
+        sum = _used();
+        _saved("commit to a challenge (before)", committed);
+        _saved("challenge without opening (before)", challenge - sum);
+        _saved("open", sum);
+    }
+
+    function _post(Adjudication adjudication) private returns (uint256) {
+        Terms memory t;
+        t.program = Large.program(k);
+        (t.programFile, t.uri, t.referee) = (keccak256("program"), "https://client.example", address(referee));
+        (t.slots, t.stake) = (1, STAKE);
+        (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (1 days, 1 days, 1 days);
+        (t.rules.clock, t.rules.verdictPeriod, t.rules.appealPeriod) = (1 days, 1 days, 1 days);
+        t.rules.adjudication = adjudication;
+        if (adjudication == Adjudication.Attested) {
+            (t.rules.threshold, t.verifiers) = (2, new address[](3));
+            for (uint256 i = 0; i < 3; ++i) {
+                t.verifiers[i] = vm.addr(keys[i]);
+            }
+        }
+        return jobs.post{value: 1 ether}(t);
+    }
+
+    function _claim(uint256 side) private view returns (Claim memory claim) {
+        Tree memory tree = Large.run(k, side, false);
+        (claim.root, claim.last, claim.lastPath) = (tree.root(), tree.levels[0][999], tree.path(999));
+        claim.uri = "https://party.example:8471/artifacts";
+    }
+
+    function _claimAs(uint256 id, address who, uint256 side) private {
+        Claim memory claim = _claim(side);
+        vm.deal(who, STAKE);
+        vm.prank(who);
+        jobs.join{value: STAKE}(id);
+        bytes32 commitment = jobs.commitmentOf(id, who, claim.root, claim.last, 0, "salt");
+        vm.prank(who);
+        jobs.commit(id, commitment);
+        vm.prank(who);
+        jobs.reveal(id, claim, 0, "salt");
+    }
+
+    function _commitAs(uint256 id, address who, uint256 side) private {
+        Claim memory claim = _claim(side);
+        bytes32 commitment = jobs.commitmentOf(id, who, claim.root, claim.last, 0, "salt");
+        vm.prank(who);
+        jobs.commitChallenge(id, commitment);
+    }
+
+    function _challengeAs(uint256 id, address who, uint256 side) private {
+        Claim memory claim = _claim(side);
+        vm.deal(who, STAKE);
+        vm.prank(who);
+        jobs.challenge{value: STAKE}(id, claim, "salt");
+    }
+
+    /// @dev The dispute is over, as it should be, for at most so much gas.
+    function end(uint256 most) internal {
+        (, Job memory j,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        yes(claims[0].lost && !claims[1].lost && j.openMatches == 0, "the trainer loses");
+        eq(jobs.credit(CHALLENGER), STAKE / 2, "the challenger has the prize");
+        _saved("the whole dispute", sum);
+        _saved("number of transactions", transactions);
+        yes(sum <= most, "no more gas than that");
+    }
+
+    // ------------------------------------------------------------------ transactions
+
+    /// @dev Sends the calls as one transaction.
+    function flush(address who, address to) internal returns (uint256 used) {
+        bytes[] memory list = calls;
+        delete calls;
+        vm.prank(who);
+        (bool ok, bytes memory answer) =
+            to.call(list.length == 1 ? list[0] : abi.encodeCall(Court(to).multicall, (list)));
+        used = _used();
+        sum += used;
+        ++transactions;
+        if (ok) return used;
+        assembly ("memory-safe") {
+            revert(add(answer, 0x20), mload(answer))
+        }
+    }
+
+    function flush(address who, address to, string memory name) internal {
+        _saved(name, flush(who, to));
+    }
+
+    function _saved(string memory name, uint256 value) private {
+        if (bytes(kind).length > 0) vm.snapshotValue("dispute", string.concat(kind, ": ", name), value);
+    }
+
+    function _used() private view returns (uint256) {
+        return vm.lastCallGas().gasTotalUsed;
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Descent} from "contracts/commit/Descents.sol";
+import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
+
+/// @notice What a descent shows.
+struct Step {
+    Descent way;
+    bytes32 previous;
+    bytes32[] previousPath;
+}
+
+/// @title Positions
+/// @notice Where a match stands after each move, as who watches it keeps it, from what it was and what the move has shown.
+library Positions {
+    /// @dev At the top of the first tree.
+    function opened(Docket memory docket) internal pure returns (Position memory to) {
+        for (uint256 side = 0; side < 2; ++side) {
+            (to.root[side], to.node[side]) = (docket.roots[side], docket.roots[side]);
+        }
+        to.agreed = docket.program.initialRoot;
+    }
+
+    /// @dev `now_`: the match after the move.
+    function descended(Position memory here, Docket memory docket, Match memory now_, Step memory step)
+        internal
+        pure
+        returns (Position memory to)
+    {
+        to = copy(here);
+        (to.node[0], to.node[1]) = (step.way.node0, step.way.node1);
+        if (step.previous != 0) to.agreed = step.previous;
+        // From a run tree to the trees of one step, whose roots its leaves are.
+        bool top = 1 << now_.height >= docket.program.nodeCount;
+        if (now_.level == docket.program.strides.length && top) to.root = [to.node[0], to.node[1]];
+    }
+
+    /// @dev `now_`: the match after the move.
+    function refined(Position memory here, Match memory now_, uint8 side, bytes32 root)
+        internal
+        pure
+        returns (Position memory to)
+    {
+        to = copy(here);
+        to.root[side] = root;
+        if (now_.phase == Phase.Walk) to.node = [to.root[0], to.root[1]];
+    }
+
+    function hash(Position memory here) internal pure returns (bytes32) {
+        return keccak256(abi.encode(here));
+    }
+
+    function copy(Position memory here) internal pure returns (Position memory) {
+        return Position([here.root[0], here.root[1]], [here.node[0], here.node[1]], here.agreed);
+    }
+}
