@@ -21,9 +21,8 @@ from referee_py.panel.solver import plan, seat
 from referee_py.panel.state import Appeal, HearingPhase, Move
 from referee_py.program import Structure, TensorType
 from referee_py.trial import Move as TrialMove
-from referee_py.trial import Timeout, TrialState, late
+from referee_py.trial import Timeout, late
 from referee_py.trial import solver as trials
-from referee_py.trial.refusals import Refusal
 from referee_py.trial.solver import Operator
 
 from .acts import ACT_TIMEOUT_S
@@ -112,19 +111,11 @@ class Counsel:
             moves: list[TrialMove] = [Timeout()] if claims else []
         else:
             rival = Rival(trial, 1 - side, self._opponents.ask(brief.servers()).tensor)
-            state = self._begun(trial, operator)
-            moves = trials.plan(state, trial.dispute, side, operator, rival, now)
+            moves = trials.plan(trial.state, trial.dispute, side, operator, rival, now)
         if moves:
             names = [type(move).__name__ for move in moves]
             _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
-            self._send(self._contracts.trial_moves(trial.id, trial.dispute, moves))
-
-    def _begun(self, trial: TrialInfo, operator: Operator) -> TrialState:
-        try:
-            return trial.begun(operator.tensors())
-        except Refusal as refusal:
-            _log.error("trial.refused", trial=trial.id, reason=f"{type(refusal).__name__} {refusal}")
-            return trial.state
+            self._send(self._contracts.trial_moves(trial, moves, self._transactions.address, now))
 
     # ------------------------------------------------------------------ what we know
 

@@ -53,7 +53,7 @@ class Player:
         if moves:
             names = [move.function for move in moves]
             _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
-            call = self._contracts.moves(match.id, moves)
+            call = self._contracts.moves(match, moves, self._transactions.address, snapshot.now)
             receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         else:
             _check_published(seat, log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from referee_py.errors import InvalidInput
@@ -105,7 +104,7 @@ def contract_terms(
 ) -> tuple[object, ...]:
     """The contract's Terms struct, in its order."""
     return (
-        contract_program(program),
+        program.wire(),
         file_hash,
         uri,
         referee,
@@ -117,10 +116,3 @@ def contract_terms(
         astuple(offer.rules),
         list(offer.verifiers),
     )
-
-
-def contract_program(terms: Terms) -> tuple[object, ...]:
-    """The contract's Program struct, in its order."""
-    roots: Sequence[bytes] = (terms.structure_root, terms.slot_root, terms.constant_root, terms.initial_root)
-    counts = (terms.node_count, terms.slot_count, terms.constant_count)
-    return (terms.opset, terms.mode, *counts, terms.steps, *roots, list(terms.strides))

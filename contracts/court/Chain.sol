@@ -81,9 +81,9 @@ abstract contract Chain is Search {
         (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Step);
         _checkDispute(suit, dispute);
         if (keccak256(agreed) != said.agreed) revert AnotherHash(keccak256(agreed), said.agreed);
-        Opened[] memory opened = _open(inputs, openings);
+        Case memory which = _case(t, dispute, inputs);
         // INVARIANT: the sides say different things, so at least one of them is wrong.
-        uint8 losers = _losers(t, said, _case(t, dispute, inputs), agreed, opened);
+        uint8 losers = _losers(t, said, which, agreed, _open(inputs, openings));
         _decide(t, suit, trialId, losers, false);
     }
 

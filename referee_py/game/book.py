@@ -14,8 +14,8 @@ from dataclasses import replace
 from ..commit import NO_LOG, Tag, depth_of
 from ..panel.contract import Opening, Panel
 from ..panel.registry import Registry
-from ..panel.state import HearingTerms, Submission, dispute_hash, hearing_id
-from ..trial import Dispute
+from ..panel.state import HearingTerms, Submission, hearing_id
+from ..trial import Dispute, dispute_hash
 from . import refusals, rules
 from .escrow import BURNED, PRIZE_DIVISOR, Escrow
 from .jobs import (
@@ -244,16 +244,17 @@ class Book(Escrow):
             players=(job.spokesman(pair[0]).owner, job.spokesman(pair[1]).owner),
             match_id=match_id,
             logs=job.logs,
+            roots=(job.groups[pair[0]].root, job.groups[pair[1]].root),
+            number=match_id,
         )
-        roots = (job.groups[pair[0]].root, job.groups[pair[1]].root)
-        self.matches[match_id] = Match(job_id, terms, rules.opened(terms, roots, now), pair)
+        self.matches[match_id] = Match(job_id, terms, rules.opened(terms, now), pair)
         for group in pair:
             job.groups[group].match_id = match_id
 
-    def rename(self, old: int, new: int) -> None:
-        """Give a match the id that a chain gave it; its hearing has an id by that one."""
+    def rename(self, old: int, new: int, number: int) -> None:
+        """Give a match the id and the number that a chain gave it; its hearing has an id by that one."""
         match = self.matches.pop(old)
-        match.terms = replace(match.terms, match_id=new)
+        match.terms = replace(match.terms, match_id=new, number=number)
         self.matches[new] = match
         for number in match.groups:
             self.jobs[match.job_id].groups[number].match_id = new

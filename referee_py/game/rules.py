@@ -85,7 +85,7 @@ def _end(state: MatchState, losers: int, reason: Reason) -> MatchState:
 # --- walk -------------------------------------------------------------------------------------------------------
 
 
-def opened(terms: MatchTerms, roots: tuple[bytes, bytes], now: int) -> MatchState:
+def opened(terms: MatchTerms, now: int) -> MatchState:
     """A match as it begins: at the root of the coarsest run tree, or below it if that tree is one leaf."""
     program = terms.program
     state = MatchState(
@@ -96,8 +96,8 @@ def opened(terms: MatchTerms, roots: tuple[bytes, bytes], now: int) -> MatchStat
         index=0,
         start=0,
         end=program.steps,
-        root=roots,
-        node=roots,
+        root=terms.roots,
+        node=terms.roots,
         agreed=program.initial_root,
         clock=(terms.clock, terms.clock),
         tick=now,

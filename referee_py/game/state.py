@@ -74,7 +74,7 @@ def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MatchTerms:
-    """What does not change during a match: the job's terms, the spokesmen, and which match it is."""
+    """What does not change during a match: its docket (`shown`), its id, and what the job says of logs."""
 
     program: ProgramHeader
     clock: int
@@ -82,6 +82,10 @@ class MatchTerms:
     match_id: int
     logs: bytes = ZERO
     """The root of the run's rounding logs, as the job has it; zero in a mode without them."""
+    roots: tuple[bytes, bytes] = (ZERO, ZERO)
+    """The run roots that it is about."""
+    number: int = 0
+    """How many matches the referee had opened with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +153,9 @@ def _wire(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Move(Wire):
-    """A call of the referee. ``function`` is the contract's name for it; the first argument is the match."""
+    """A call of the referee. ``function`` is the contract's name for it; what else goes into the call says `shown`."""
 
     function: ClassVar[str] = ""
-
-    def arguments(self, match_id: int) -> list[object]:
-        return [match_id, *self.wire()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from .. import trial as court
 from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
 from ..game.state import Reason
-from ..trial import Dispute, Stage, Timeout, TrialState
+from ..trial import Dispute, Stage, Suit, Timeout, TrialState
 from . import refusals, rules
 from .registry import Registry
 from .rules import Credit, Effect, Hold, OpenTrial, Release, Settle, Slash
-from .state import HearingState, HearingTerms, Move, trial_id
+from .state import HearingState, HearingTerms, Move, suit_of
 
 SettleMatch = Callable[[int, int, Reason, tuple[str, ...], int], None]
 """Ends a match: its id, losers, reason, the verifiers who decided, and when."""
@@ -31,6 +31,7 @@ class Trial:
     """A trial of a hearing."""
 
     hearing_id: int
+    suit: Suit
     dispute: Dispute
     state: TrialState
 
@@ -98,14 +99,16 @@ class Panel(Escrow):
 
     def _opened(self, terms: HearingTerms, effects: Sequence[Effect], now: int) -> dict[int, Trial]:
         clock = (terms.rules.clock, terms.rules.clock)
+        opened = [effect for effect in effects if isinstance(effect, OpenTrial)]
+        suits = [suit_of(terms, effect.number, effect.players, effect.dispute) for effect in opened]
         return {
-            trial_id(self.address, terms.hearing_id, effect.number): Trial(
+            suit.trial(): Trial(
                 terms.hearing_id,
+                suit,
                 effect.dispute,
                 court.open_trial(effect.dispute, effect.players, clock, now),
             )
-            for effect in effects
-            if isinstance(effect, OpenTrial)
+            for suit, effect in zip(suits, opened, strict=True)
         }
 
     def _enact(self, hearing: Hearing, outcome: rules.Outcome, now: int) -> None:
@@ -144,4 +147,6 @@ class Panel(Escrow):
     def trial_of(self, hearing_id: int) -> int | None:
         """The Court's id of the trial that runs in a hearing."""
         state = self.hearings[hearing_id].state
-        return trial_id(self.address, hearing_id, state.trials) if state.in_trial else None
+        if not state.in_trial:
+            return None
+        return next(k for k, trial in self.trials.items() if trial.suit.id == hearing_id | state.trials)

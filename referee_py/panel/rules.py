@@ -14,7 +14,7 @@ from ..attestation import Verdict, recover
 from ..errors import InvalidEncoding
 from ..game.escrow import BURNED, PRIZE_DIVISOR
 from ..game.state import BOTH, Reason
-from ..trial.state import Dispute
+from ..trial import Dispute, dispute_hash
 from . import refusals
 from .refusals import require
 from .state import (
@@ -31,7 +31,6 @@ from .state import (
     Stand,
     Submission,
     defended,
-    dispute_hash,
     trial_players,
 )
 

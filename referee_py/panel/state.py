@@ -19,14 +19,13 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from ..commit import HASH_BYTES, Record
-from ..trial.state import Dispute
+from ..trial import Dispute, Suit, dispute_hash, dispute_wire
+from ..trial.shown import record_wire
 
 ZERO = bytes(HASH_BYTES)
 NO_ADDRESS = "0x" + "00" * 20
 NOBODY = 0
 
-_RECORD = "(bytes32,bytes32[],bytes32[],bytes32)"
-_DISPUTE = f"({_RECORD}[2],bytes,uint8)"
 _SUBMISSION = "(uint256,address,uint256,uint64,uint32,address[2],bytes32[2],bytes32)"
 
 
@@ -119,7 +118,7 @@ class HearingState:
     until: int = 0
     """Voting, Ruled, Defence: the first instant at which it is over."""
     trials: int = 0
-    """How many there have been. In Trial and Stand the last one runs (`trial_id`)."""
+    """How many there have been. In Trial and Stand the last one runs."""
     side: int = 0
     """Trial: who has appealed. Defence, Stand: the accuser, whom the verdict called wrong and the court did not."""
     losers: int = NOBODY
@@ -221,19 +220,9 @@ def hearing_id(referee: str, match_id: int) -> int:
     return int.from_bytes(keccak(encode(["address", "uint256"], [referee, match_id])), "big") & ~0xFF
 
 
-def trial_id(panel: str, hearing: int, number: int) -> int:
-    """The Court's id of a hearing's ``number``-th trial, counted from 1."""
-    return int.from_bytes(keccak(encode(["address", "uint256"], [panel, hearing | number])), "big")
-
-
-def dispute_hash(dispute: Dispute) -> bytes:
-    """What a submission has of a dispute."""
-    return keccak(encode([_DISPUTE], [dispute_wire(dispute)]))
-
-
-def dispute_wire(dispute: Dispute) -> tuple[list[object], bytes, int]:
-    """As the ABI coder takes it."""
-    return [_wire(record) for record in dispute.records], dispute.structure, dispute.mode
+def suit_of(terms: HearingTerms, number: int, players: tuple[str, str], dispute: Dispute) -> Suit:
+    """A hearing's ``number``-th trial, counted from 1, as the Court knows it."""
+    return Suit(terms.panel, terms.hearing_id | number, players, dispute_hash(dispute))
 
 
 def defended(dispute: Dispute, accuser: int, record: Record) -> Dispute:
@@ -253,5 +242,5 @@ def _wire(value: object) -> object:
         case Dispute():
             return dispute_wire(value)
         case Record():
-            return value.structure, list(value.inputs), list(value.outputs), value.log
+            return record_wire(value)
     return value

@@ -15,7 +15,7 @@ from .program import Program
 
 MODE_REPOPS_F32 = 1
 MAX_STRIDES = 8
-MAX_STEPS = 1 << 64  # exclusive
+MAX_STEPS = 1 << 48  # exclusive
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,12 @@ class Terms:
             tuple(strides),
         )
 
+    def wire(self) -> tuple[object, ...]:
+        """The contract's Program struct, in its order."""
+        counts = (self.node_count, self.slot_count, self.constant_count)
+        roots = (self.structure_root, self.slot_root, self.constant_root, self.initial_root)
+        return (self.opset, self.mode, *counts, self.steps, *roots, list(self.strides))
+
     def hash(self) -> bytes:
         """The program hash."""
         numbers = (self.opset, self.mode, self.node_count, self.slot_count, self.constant_count, self.steps)
@@ -93,7 +99,7 @@ def check_mode(mode: int) -> None:
 
 def check_steps(steps: int) -> None:
     if not 1 <= steps < MAX_STEPS:
-        raise InvalidProgram(f"{steps} steps; a job has at least 1 and fewer than 2^64")
+        raise InvalidProgram(f"{steps} steps; a job has at least 1 and fewer than 2^48")
 
 
 def check_strides(strides: Sequence[int]) -> None:

@@ -1,11 +1,13 @@
 """Trials: the contract `Court` in Python (docs/adjudication.md).
 
 state     what a trial is, and the moves
+shown     what moves show again, of which the contract keeps hashes
 rules     what a move does, or why it is refused
 solver    what to play
 """
 
 from .rules import apply, late, open_trial, owing, places
+from .shown import Suit, dispute_hash, dispute_wire
 from .state import (
     NO_BLOCK,
     Answer,
@@ -41,10 +43,13 @@ __all__ = [
     "ShowLeaf",
     "ShowOutput",
     "Stage",
+    "Suit",
     "Tensor",
     "Timeout",
     "TrialState",
     "apply",
+    "dispute_hash",
+    "dispute_wire",
     "late",
     "open_trial",
     "owing",

@@ -9,6 +9,7 @@ from ..game.refusals import (
     NoDifference,
     PathsDiffer,
     Refusal,
+    WrongNode,
     require,
 )
 
@@ -19,6 +20,7 @@ __all__ = [
     "NoDifference",
     "PathsDiffer",
     "Refusal",
+    "WrongNode",
     "require",
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isqrt
 
 from repops.opset import F32
 
@@ -23,6 +24,7 @@ from .refusals import require
 from .state import (
     BOTH,
     NOBODY,
+    ZERO,
     Answer,
     Compare,
     Dispute,
@@ -149,7 +151,7 @@ def _reveal(state: TrialState, move: NodesReveal) -> TrialState:
     if len(move.children) != want:
         raise InvalidProof(f"{len(move.children)} nodes; a level here has {want}")
     have = fold_descendants(Tag.DATA_TREE, move.children)
-    require(have == state.nodes[move.side], refusals.AnotherHash, have, state.nodes[move.side])
+    require(have == state.nodes[move.side], refusals.WrongNode, have, state.nodes[move.side])
     return state
 
 
@@ -162,7 +164,7 @@ def _descend(state: TrialState, dispute: Dispute, move: NodesDescend) -> TrialSt
     require(move.node0 != move.node1, refusals.NoDifference, move.node0)
     for node, path, want in zip((move.node0, move.node1), (move.path0, move.path1), state.nodes, strict=True):
         have = fold_path(Tag.DATA_TREE, node, move.child, path)
-        require(have == want, refusals.AnotherHash, have, want)
+        require(have == want, refusals.WrongNode, have, want)
     for level in range(levels):
         same = move.path0[level] == move.path1[level]
         require(not move.child >> level & 1 or same, refusals.EarlierDifference, level)
@@ -202,14 +204,15 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     offset = element * item - state.index * LEAF_BYTES
     values = tuple(int.from_bytes(leaf[offset : offset + item], "little") for leaf in leaves)
     entry = _entry(dispute.records[0].log, kind.count, element, move.log)
-    state = replace(state, posted=NOBODY, element=element, values=(values[0], values[1]), entry=entry)
+    state = replace(state, element=element, values=(values[0], values[1]), entry=entry)
     case = case_of(state, dispute, move.inputs)
     rule = rule_of(case)
     steps, first = rule.length(case), rule.begin(case)
     if not steps:
         return _end(state, _unlike(state.values, rule.finish(case, first, state.entry)))
     stage = Stage.STEP if steps == 1 else Stage.POST
-    return replace(state, stage=stage, steps=steps, hi=steps, state_bytes=len(first), agreed=first)
+    state = replace(state, stage=stage, posted=NOBODY, nodes=(ZERO, ZERO))
+    return replace(state, steps=steps, hi=steps, state_bytes=len(first), agreed=first)
 
 
 def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes]) -> int:
@@ -251,7 +254,11 @@ def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Ca
 def places(state: TrialState) -> list[int]:
     """The steps lo < p_1 < ... < p_n = hi at which the chain is looked at next, evenly spread."""
     open_ = state.hi - state.lo
-    count = min(max(min(POST_BYTES // state.state_bytes, MAX_PLACES), 2), open_)
+    count = max(min(POST_BYTES // state.state_bytes, MAX_PLACES), 2)
+    if open_ <= count:
+        count = open_
+    elif open_ <= count * count:  # two rounds, of as many places each
+        count = isqrt(open_ - 1) + 1
     return [state.lo + open_ * i // count for i in range(1, count + 1)]
 
 
@@ -281,7 +288,7 @@ def _answer(state: TrialState, move: Answer, sender: str) -> TrialState:
     if move.place:
         state = replace(state, agreed=offered[move.place - 1])
     lo, hi = at[move.place], at[move.place + 1]
-    return replace(state, lo=lo, hi=hi, stage=Stage.STEP if hi - lo == 1 else Stage.POST)
+    return replace(state, lo=lo, hi=hi, offer=b"", stage=Stage.STEP if hi - lo == 1 else Stage.POST)
 
 
 def _judge(state: TrialState, dispute: Dispute, move: JudgeStep) -> TrialState:

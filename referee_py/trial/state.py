@@ -37,7 +37,7 @@ class Dispute:
 
 @dataclass(frozen=True)
 class TrialState:
-    """`agreed`, `states` and `offer` are the states themselves, of which the contract keeps hashes."""
+    """`agreed`, `states` and `offer` are the states themselves, empty where they are not said yet."""
 
     players: tuple[str, str]
     stage: Stage
@@ -48,6 +48,7 @@ class TrialState:
     height: int = 0
     index: int = 0
     nodes: tuple[bytes, bytes] = (ZERO, ZERO)
+    """Each side's, until the element is known."""
     element: int = 0
     values: tuple[int, int] = (0, 0)
     entry: Entry = NO_ENTRY

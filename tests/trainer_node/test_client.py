@@ -12,11 +12,11 @@ from rich.console import Console
 from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
 from referee_py.game.jobs import commitment
-from referee_py.game.state import Descend, OpenRecord, Phase, Reason, Reveal, Timeout
+from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reason, Reveal, Timeout
 from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
 from referee_py.rounding.mode import Rounding
-from trainer_node.chain import ChainClient, JobPhase, MatchInfo, TransactionManager, connect
+from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
 from trainer_node.chain.contracts import error_decoder, load_artifact
 from trainer_node.chain.outbox import Call
 from trainer_node.cli.dispute import render
@@ -120,6 +120,11 @@ class Town:
         found = snapshot.job(job)
         return snapshot.match(found, snapshot.matches_of(job)[0])
 
+    def play(self, job: int, person: TransactionManager, moves: list[Move]) -> Receipt:
+        """Moves in a job's match."""
+        match, now = self.match(job), self.client.snapshot().now
+        return person.send(self.contracts.moves(match, moves, person.address, now))
+
     def rpc(self, method: str, *params: object) -> None:
         self.web3.provider.make_request(method, list(params))
 
@@ -169,7 +174,7 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     assert asked == ["eth_call"]
     asked.clear()
     snapshot.match(job, job.match_ids()[0])
-    assert asked == ["eth_call"], "a deadline follows from the state"
+    assert asked == ["eth_call", "eth_getLogs"], "the state, and the events that tell what it is the hash of"
 
 
 def test_reorganisation_is_noticed(town: Town) -> None:
@@ -233,7 +238,7 @@ def test_walk_is_read_back(town: Town) -> None:
     town.claim_two(job_id)
     match_id = town.match(job_id).id
     one = town.people[1]
-    one.send(town.contracts.moves(match_id, [Reveal(0, tuple(RUN.leaves))]))
+    town.play(job_id, one, [Reveal(0, tuple(RUN.leaves))])
     snapshot = town.client.snapshot()
     assert snapshot.history(match_id).log.children == [tuple(RUN.leaves), None]
     assert town.match(job_id).state.posted == 1
@@ -242,7 +247,7 @@ def test_walk_is_read_back(town: Town) -> None:
     into_step = Descend(2, STEP.root, path, LIED_STEP.root, lied, h(2), tuple(RUN.path(1)))
     a, b = RECORDS[2], LIES[2]
     into_node = Descend(2, a.hash(), tuple(STEP.path(2)), b.hash(), tuple(LIED_STEP.path(2)))
-    receipt = one.send(town.contracts.moves(match_id, [into_step, into_node, OpenRecord(0, a)]))
+    receipt = town.play(job_id, one, [into_step, into_node, OpenRecord(0, a)])
     assert receipt.action == "descend+openRecord"
     match = town.match(job_id)
     assert (match.state.phase, match.state.index, match.state.start, match.state.agreed) == (
@@ -261,12 +266,12 @@ def test_timeout_and_its_history(town: Town) -> None:
     town.claim_two(job_id)
     match_id = town.match(job_id).id
     with pytest.raises(Reverted, match="NotLate") as caught:
-        town.people[1].send(town.contracts.moves(match_id, [Timeout()]))
+        town.play(job_id, town.people[1], [Timeout()])
     assert caught.value.values["matchId"] == match_id
-    town.people[1].send(town.contracts.moves(match_id, [Reveal(0, tuple(RUN.leaves))]))
+    town.play(job_id, town.people[1], [Reveal(0, tuple(RUN.leaves))])
     town.rpc("evm_increaseTime", 200)
     town.rpc("evm_mine")
-    town.people[1].send(town.contracts.moves(match_id, [Timeout()]))
+    town.play(job_id, town.people[1], [Timeout()])
     state = town.match(job_id).state
     assert (state.phase, state.losers, state.reason) == (Phase.DONE, 0b10, Reason.TIMEOUT)
     history = town.client.snapshot().history(match_id)
@@ -294,15 +299,17 @@ def test_match_of_another_job_is_refused(town: Town) -> None:
 
 
 def test_no_moves_is_an_error(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
     with pytest.raises(InvalidInput, match="no move"):
-        town.contracts.moves(1, [])
+        town.contracts.moves(town.match(job_id), [], town.people[1].address, 0)
 
 
 def test_dispute_is_shown(town: Town) -> None:
     job_id = town.post()
     town.claim_two(job_id)
     match = town.match(job_id)
-    town.people[1].send(town.contracts.moves(match.id, [Reveal(0, tuple(RUN.leaves))]))
+    town.play(job_id, town.people[1], [Reveal(0, tuple(RUN.leaves))])
     snapshot = town.client.snapshot()
     console = Console(width=200)
     with console.capture() as capture:

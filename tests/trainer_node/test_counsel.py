@@ -18,11 +18,20 @@ from referee_py.panel.state import (
     HearingState,
     HearingTerms,
     Submission,
-    dispute_hash,
     hearing_id,
+    suit_of,
 )
 from referee_py.trial import Move as TrialMove
-from referee_py.trial import NodesReveal, ShowLeaf, Stage, Timeout, TrialState, apply, open_trial
+from referee_py.trial import (
+    NodesReveal,
+    ShowLeaf,
+    Stage,
+    Timeout,
+    TrialState,
+    apply,
+    dispute_hash,
+    open_trial,
+)
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Known, Setting
@@ -75,14 +84,14 @@ class Room:
         terms = HearingTerms(
             hearing_id(REFEREE, 1), at, self.dispute, rules(), STAKE, (VERIFIER,), 1, "0x" + "12" * 20
         )
-        self.hearing = HearingInfo(HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms)
+        self.hearing = HearingInfo(HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms, {})
         self.trial = open_trial(self.dispute, (ME, LIAR), (CLOCK, CLOCK), BEGAN)
         self.shown = Known(), Known()
         self.sent: list[tuple[Any, int]] = []
         self.store = Store(folder / "own", sync=False)
         contracts: Any = SimpleNamespace(
             hearing_move=lambda _id, move, value: (move, value),
-            trial_moves=lambda _id, _dispute, moves: (list(moves), 0),
+            trial_moves=lambda _trial, moves, _sender, _now: (list(moves), 0),
         )
         transactions: Any = SimpleNamespace(address=me, send=self._send)
         fetcher = Fetcher(self.store, timeout_s=0.5, attempts=1, budget_s=1.0)
@@ -103,13 +112,12 @@ class Room:
         self.hearing = replace(self.hearing, state=replace(self.hearing.state, phase=phase, **changes))
 
     def trial_info(self) -> TrialInfo:
-        """The trial as events and views tell of it: the chain's first state is known by its hash alone."""
+        """The trial as events and views tell of it."""
         state = self.trial
-        if state.lo == 0:
-            state = replace(state, agreed=b"")
         children = tuple(None if k.revealed is None else tuple(k.revealed) for k in self.shown)
         leaves = tuple(k.shown for k in self.shown)
-        return TrialInfo(9, self.dispute, state, (children[0], children[1]), (leaves[0], leaves[1]))
+        suit = suit_of(self.hearing.terms, 1, (ME, LIAR), self.dispute)
+        return TrialInfo(9, suit, self.dispute, state, (children[0], children[1]), (leaves[0], leaves[1]))
 
     def accept(self, side: int, moves: Sequence[TrialMove], now: int = BEGAN + 1) -> TrialState:
         """The court takes these moves."""

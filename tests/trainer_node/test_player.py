@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import repops
@@ -35,6 +35,7 @@ POSTED = 1000
 class Sent:
     """Takes what would be sent."""
 
+    address: ClassVar[str] = ME
     batches: list[list[Move]] = field(default_factory=list)
 
     def send(self, moves: list[Move], *, timeout_s: float) -> str:
@@ -52,12 +53,12 @@ class Table:
         claim = self.replay.train()
         leaves = list(self.replay.run_tree(0, 0, TERMS.steps).leaves)
         self.lie = Tree(Tag.RUN_TREE, [leaves[0], b"\1" * 32, b"\2" * 32])
-        terms = MatchTerms(TERMS, 100, (ME, LIAR), match_id=1)
-        state = opened(terms, (claim.root, self.lie.root), POSTED)
+        terms = MatchTerms(TERMS, 100, (ME, LIAR), match_id=1, roots=(claim.root, self.lie.root))
+        state = opened(terms, POSTED)
         self.match = MatchInfo(1, 1, ME, state, terms)
         self.log = ChainLog()
         self.sent = Sent()
-        contracts: Any = SimpleNamespace(moves=lambda _match, moves: list(moves))
+        contracts: Any = SimpleNamespace(moves=lambda _match, moves, _sender, _now: list(moves))
         fetcher = Fetcher(self.store, timeout_s=0.5, attempts=1, budget_s=1.0)
         self.player = Player(contracts, self.sent, Opponents(fetcher, patience_s=1.0))  # type: ignore[arg-type]
 

@@ -5,36 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from repops.opset import Dtype
 from web3 import HTTPProvider, Web3
 
-from referee_py.commit import Record
 from referee_py.errors import AssayError
-from referee_py.program import TensorType
 from referee_py.trial import (
-    Answer,
-    Compare,
     Dispute,
-    JudgeStep,
     Move,
-    NodesDescend,
     NodesReveal,
-    Post,
     ShowLeaf,
-    ShowOutput,
     Stage,
-    Tensor,
-    Timeout,
+    Suit,
     TrialState,
     apply,
+    dispute_hash,
+    dispute_wire,
     open_trial,
 )
+from referee_py.trial.shown import led, said_hash
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
 from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
 from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.wire import trial_call
 
 
 @dataclass
@@ -71,11 +65,12 @@ class Stand:
         sent = made.constructor(*arguments).transact({"from": self.deployer})
         return str(self.web3.eth.wait_for_transaction_receipt(sent, poll_latency=0.005)["contractAddress"])
 
-    def open(self, setting: Setting, clock: int = 1000) -> int:
+    def open(self, setting: Setting, clock: int = 1000) -> Suit:
         self.trials += 1
-        call = self.bench.functions.open(self.trials, self.players, clock, encode_dispute(setting.dispute))
+        call = self.bench.functions.open(self.trials, self.players, clock, dispute_wire(setting.dispute))
         self._send(call, self.deployer)
-        return int(self.court.functions.trialOf(self.bench.address, self.trials).call())
+        players = self.players[0], self.players[1]
+        return Suit(self.bench.address, self.trials, players, dispute_hash(setting.dispute))
 
     def play(self, setting: Setting, served: bool, clock: int = 1000) -> Played:
         """To the end; after every transaction the contract's trial is that of the Python rules."""
@@ -89,7 +84,7 @@ class Stand:
                 moves = plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
                 if not moves:
                     continue
-                gas.append(self.send(trial, setting.dispute, moves, side))
+                gas.append(self.send(trial, setting.dispute, state, moves, side))
                 for move in moves:
                     state = apply(state, setting.dispute, move, self.players[side], self.now())
                     if isinstance(move, NodesReveal):
@@ -101,29 +96,27 @@ class Stand:
         losers, late = self.bench.functions.results(self.trials).call()
         return Played(losers, late, gas, state)
 
-    def send(self, trial: int, dispute: Dispute, moves: list[Move], side: int) -> int:
+    def send(self, trial: Suit, dispute: Dispute, state: TrialState, moves: list[Move], side: int) -> int:
         """The gas of these moves in one transaction."""
-        calls = [
-            self.court.encode_abi(name, [trial, *given])
-            for name, given in (call_of(m, dispute) for m in moves)
-        ]
+        made = led(state, dispute, moves, self.players[side], self.now())
+        calls = [self.court.encode_abi(*trial_call(move, trial, dispute, before)) for move, before in made]
         return self._send(self.court.functions.multicall(calls), self.players[side])
 
-    def same(self, trial: int, state: TrialState) -> None:
-        found = self.court.functions.getTrial(trial).call()
+    def same(self, trial: Suit, state: TrialState) -> None:
+        found = self.court.functions.getTrial(trial.trial()).call()
         named = dict(zip((item["name"] for item in self._fields()), found, strict=True))
         assert Stage(named["stage"]) is state.stage
         assert named["losers"] == state.losers
-        assert tuple(named["clock"]) == state.clock
+        assert (named["clock0"], named["clock1"]) == state.clock
         if state.stage is not Stage.DONE:
             assert named["posted"] == state.posted
             assert (named["height"], named["index"]) == (state.height, state.index)
-            assert tuple(named["nodes"]) == state.nodes
+            assert named["said"] == said_hash(state)
         if state.steps:
-            assert (named["element"], *named["values"]) == (state.element, *state.values)
+            assert named["element"] == state.element
             assert (named["kind"], named["written"]) == (state.entry.kind, state.entry.written)
             assert (named["lo"], named["hi"], named["steps"]) == (state.lo, state.hi, state.steps)
-            assert named["agreed"] == Web3.keccak(state.agreed)
+            assert named["stateBytes"] == state.state_bytes
 
     def errors(self) -> list[Any]:
         """Of the court, of its libraries and of the rules."""
@@ -147,46 +140,3 @@ class Stand:
         if receipt["status"] != 1:
             raise AssayError(f"reverted: {call.fn_name}")
         return int(receipt["gasUsed"])
-
-
-def call_of(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
-    """The function of a move, and its arguments after the trial's id."""
-    file = encode_dispute(dispute)
-    match move:
-        case ShowOutput():
-            return "showOutput", [move.side, file, move.root]
-        case NodesReveal():
-            return "reveal", [move.side, move.children]
-        case NodesDescend():
-            return "descend", [file, move.child, move.node0, move.path0, move.node1, move.path1]
-        case ShowLeaf():
-            return "showLeaf", [move.side, move.leaf]
-        case Compare():
-            block = move.log.elements, move.log.entries, move.log.path
-            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs), block]
-        case Post():
-            return "post", [move.states]
-        case Answer():
-            return "answer", [move.states, move.place, move.own]
-        case JudgeStep():
-            openings = [(o.input, o.element, o.leaf, o.path) for o in move.openings]
-            return "judge", [file, _tensors(move.inputs), move.agreed, openings]
-        case Timeout():
-            return "timeout", []
-    raise TypeError(move)
-
-
-def encode_dispute(dispute: Dispute) -> Any:
-    return [_record(record) for record in dispute.records], dispute.structure, dispute.mode
-
-
-def _record(record: Record) -> Any:
-    return record.structure, record.inputs, record.outputs, record.log
-
-
-def _tensors(inputs: tuple[Tensor, ...]) -> Any:
-    return [(_shape(tensor.type), tensor.root) for tensor in inputs]
-
-
-def _shape(kind: TensorType) -> tuple[Dtype, tuple[int, ...]]:
-    return kind.dtype, kind.shape

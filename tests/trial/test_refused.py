@@ -31,6 +31,7 @@ from referee_py.trial import (
     Timeout,
     TrialState,
     apply,
+    dispute_wire,
     open_trial,
     owing,
 )
@@ -42,8 +43,9 @@ from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.logged import tie, told
 from tests.referee_py.trial.parties import Known, Setting, outputs_of
+from trainer_node.chain.wire import trial_call
 
-from .stage import Stand, call_of, encode_dispute
+from .stage import Stand
 
 CLOCK = 1000
 REFUSALS = {
@@ -159,7 +161,7 @@ class Table:
                 for move in plan(self.state, self.setting.dispute, side, sides[side], known[side], now):
                     if self.state.stage is stage:
                         break
-                    self.stand.send(self.trial, self.setting.dispute, [move], side)
+                    self.stand.send(self.trial, self.setting.dispute, self.state, [move], side)
                     self.state = apply(
                         self.state, self.setting.dispute, move, self.stand.players[side], self.stand.now()
                     )
@@ -175,8 +177,8 @@ class Table:
         return None
 
     def by_contract(self, move: Move, side: int) -> str | None:
-        name, given = call_of(move, self.setting.dispute)
-        call = self.stand.court.get_function_by_name(name)(self.trial, *given)
+        name, given = trial_call(move, self.trial, self.setting.dispute, self.state)
+        call = self.stand.court.get_function_by_name(name)(*given)
         try:
             call.call({"from": self.stand.players[side]})
         except ContractCustomError as error:
@@ -206,7 +208,7 @@ def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], hone
             for move in plan(table.state, setting.dispute, side, setting.sides[side], known[side], now)[:1]:
                 for bad in (*strangers(), *spoiled(table.state, move)):
                     table.compare(bad)
-                table.stand.send(table.trial, setting.dispute, [move], side)
+                table.stand.send(table.trial, setting.dispute, table.state, [move], side)
                 table.state = apply(
                     table.state, setting.dispute, move, table.stand.players[side], table.stand.now()
                 )
@@ -309,13 +311,13 @@ def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..
     assert setting is not None
     table = Table(Stand(start_anvil()), setting)
     (move,) = plan(table.state, setting.dispute, 0, setting.sides[0], Known(), table.stand.now())
-    table.stand.send(table.trial, setting.dispute, [move], 0)
+    table.stand.send(table.trial, setting.dispute, table.state, [move], 0)
     table.state = apply(table.state, setting.dispute, move, table.stand.players[0], table.stand.now())
     table.stand.wait(CLOCK + 1)
     for bad in (move, *strangers()):
         table.compare(bad)
     assert "TooLate" in table.seen
-    table.stand.send(table.trial, setting.dispute, [Timeout()], 0)
+    table.stand.send(table.trial, setting.dispute, table.state, [Timeout()], 0)
     assert tuple(table.stand.bench.functions.results(table.stand.trials).call()) == (2, True)
 
 
@@ -335,7 +337,7 @@ def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> 
             open_trial(dispute, (stand.players[0], stand.players[1]), (CLOCK, CLOCK), 0)
         assert type(refused.value).__name__ == want
         with pytest.raises(ContractCustomError) as reverted:
-            stand.bench.functions.open(1, stand.players, CLOCK, encode_dispute(dispute)).call()
+            stand.bench.functions.open(1, stand.players, CLOCK, dispute_wire(dispute)).call()
         assert names[str(reverted.value.data)[2:10]] == want
     stand.open(setting)
     stand.trials -= 1

@@ -170,7 +170,7 @@ class Snapshot:
         if raw.phase == 0 or raw.jobId != job.id or raw.jobs.lower() != jobs.lower():
             raise InvalidInput(f"match {match_id} is not a match of job {job.id} at {jobs}")
         with guarded(f"match {match_id}"):
-            return match_view(match_id, raw, job)
+            return match_view(match_id, raw, self.events(match_id), job)
 
     def matches_of(self, job_id: int) -> list[int]:
         """Every match that a job ever had, in order of opening."""
@@ -217,9 +217,10 @@ class Snapshot:
     def trial(self, hearing: HearingInfo, number: int | None = None) -> TrialInfo:
         """A trial of a hearing, which has had one; the last, if no number is given."""
         trial = hearing.trial(hearing.state.trials if number is None else number)
+        suit, dispute = hearing.suits[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
         with guarded(f"trial {trial}"):
-            return trial_view(trial, raw, self.trial_events(trial))
+            return trial_view(suit, dispute, raw, self.trial_events(trial))
 
     def trial_events(self, number: int) -> list[Event]:
         """What the court has logged about a trial, in order."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eth_abi import abi as eth_abi
 from eth_abi.exceptions import DecodingError
@@ -29,15 +29,20 @@ from web3 import Web3
 from web3.contract import Contract
 
 from referee_py.errors import InvalidInput
+from referee_py.game.shown import calls
 from referee_py.game.state import Move
 from referee_py.panel.state import Move as HearingMove
-from referee_py.trial import Dispute
 from referee_py.trial import Move as TrialMove
+from referee_py.trial.shown import led
 
 from ..errors import ConfigError, WrongChain
 from .outbox import Call
 from .rpc import guarded
 from .wire import trial_call
+
+if TYPE_CHECKING:
+    from .hearings import TrialInfo
+    from .views import MatchInfo
 
 EXACT_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
@@ -228,15 +233,16 @@ class Contracts:
         """The contracts that owe people money."""
         return self.jobs, self.panel
 
-    def moves(self, match_id: int, moves: Sequence[Move]) -> Call:
+    def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
         """One transaction that makes these moves in a match, in order: all of them or none."""
-        calls = [Call.of(self.referee, move.function, *move.arguments(match_id)) for move in moves]
-        return _batch(self.referee, calls)
+        made = calls(match.state, match.terms, moves, sender, now)
+        return _batch(self.referee, [Call.of(self.referee, name, *given) for name, given in made])
 
-    def trial_moves(self, trial_id: int, dispute: Dispute, moves: Sequence[TrialMove]) -> Call:
+    def trial_moves(self, trial: TrialInfo, moves: Sequence[TrialMove], sender: str, now: int) -> Call:
         """The same in a trial."""
-        calls = (trial_call(move, dispute) for move in moves)
-        return _batch(self.court, [Call.of(self.court, name, trial_id, *given) for name, given in calls])
+        steps = led(trial.state, trial.dispute, moves, sender, now)
+        made = (trial_call(move, trial.suit, trial.dispute, state) for move, state in steps)
+        return _batch(self.court, [Call.of(self.court, name, *given) for name, given in made])
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int = 0) -> Call:
         """One transaction that makes a move in a hearing."""

@@ -9,23 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eth_utils.crypto import keccak
-
-from referee_py.element import NO_ENTRY, Entry, rule_of
+from referee_py.commit import Record
+from referee_py.element import NO_ENTRY, Entry
 from referee_py.panel.state import (
+    ZERO,
+    Adjudication,
     HearingPhase,
     HearingState,
     HearingTerms,
-    dispute_hash,
-    trial_id,
+    defended,
+    suit_of,
 )
-from referee_py.trial import Dispute, Stage, Tensor, TrialState, places
-from referee_py.trial.rules import case_of, split
+from referee_py.trial import Dispute, Stage, Suit, TrialState, dispute_hash, places
+from referee_py.trial.rules import split
+from referee_py.trial.shown import said_hash
 
 from ..errors import RpcCorrupt
 from .events import Event
 from .views import Job
-from .wire import dispute_of, hashes, submission_of
+from .wire import dispute_of, hashes, record_of, submission_of
 
 NO_TRIAL = TrialState(("", ""), Stage.NONE, 0, (0, 0), 0)
 
@@ -36,6 +38,8 @@ class HearingInfo:
 
     state: HearingState
     terms: HearingTerms
+    suits: dict[int, tuple[Suit, Dispute]]
+    """The trials, by the Court's ids and in order: what each is about."""
 
     @property
     def id(self) -> int:
@@ -47,7 +51,7 @@ class HearingInfo:
 
     def trial(self, number: int) -> int:
         """The Court's id of a trial; they are counted from 1 to `state.trials`."""
-        return trial_id(self.terms.panel, self.id, number)
+        return list(self.suits)[number - 1]
 
     @property
     def over(self) -> bool:
@@ -71,18 +75,11 @@ class TrialInfo:
     """A trial at one block. ``children`` and ``leaves``: what each side has shown at the position."""
 
     id: int
+    suit: Suit
     dispute: Dispute
     state: TrialState
-    """NOTE: `agreed` is empty while it is the chain's first state, which depends on inputs: see `begun`."""
     children: tuple[tuple[bytes, ...] | None, tuple[bytes, ...] | None]
     leaves: tuple[bytes | None, bytes | None]
-
-    def begun(self, inputs: tuple[Tensor, ...]) -> TrialState:
-        """The rules' whole state, given the operator's inputs. Raises a Refusal if they are not the agreed ones."""
-        if not self.state.steps or self.state.agreed:
-            return self.state
-        case = case_of(self.state, self.dispute, inputs)
-        return replace(self.state, agreed=rule_of(case).begin(case))
 
 
 def hearing_view(
@@ -93,7 +90,9 @@ def hearing_view(
     if told is None:
         raise RpcCorrupt(f"the endpoint has no event of hearing {hearing_id}; use one with complete logs")
     submission, dispute = submission_of(told["submission"]), dispute_of(told["dispute"])
-    if submission.hash() != raw.file or dispute_hash(dispute) != submission.dispute:
+    # NOTE: of an on-chain hearing only its trial says, by its id, what it is about.
+    kept = submission.hash() if raw.adjudication != Adjudication.ON_CHAIN else ZERO
+    if kept != raw.file or dispute_hash(dispute) != submission.dispute:
         raise RpcCorrupt(f"the event of hearing {hearing_id} is of another submission")
     if raw.adjudication != job.rules.adjudication:
         raise RpcCorrupt(f"hearing {hearing_id} is of another adjudication than its job: {raw.adjudication}")
@@ -124,7 +123,32 @@ def hearing_view(
         chain_id=chain_id,
         panel=panel,
     )
-    return HearingInfo(state, terms)
+    suits = _suits(terms, events)
+    if len(suits) != state.trials:
+        raise RpcCorrupt(
+            f"the endpoint has not all events of hearing {hearing_id}; use one with complete logs"
+        )
+    return HearingInfo(state, terms, suits)
+
+
+def _suits(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[Suit, Dispute]]:
+    """The trials that a hearing has had. Raises RpcCorrupt."""
+    suits = dict[int, tuple[Suit, Dispute]]()
+    record: Record | None = None
+    for event in events:
+        if event.name == "Stood":
+            record = record_of(event.args["record"])
+        if event.name == "Tried":
+            players = event.args["players"][0], event.args["players"][1]
+            number, disputes = event.args["trialId"], [terms.dispute]
+            if record is not None:
+                disputes = [defended(terms.dispute, accuser, record) for accuser in (0, 1)]
+            about = [(suit_of(terms, len(suits) + 1, players, dispute), dispute) for dispute in disputes]
+            found = next((pair for pair in about if pair[0].trial() == number), None)
+            if found is None:
+                raise RpcCorrupt(f"trial {number} is about something else than the hearing's events say")
+            suits[number] = found
+    return suits
 
 
 def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]:
@@ -143,23 +167,21 @@ def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, b
     return tuple(voters), tuple(votes)
 
 
-def trial_view(number: int, raw: Any, events: Sequence[Event]) -> TrialInfo:
+def trial_view(suit: Suit, dispute: Dispute, raw: Any, events: Sequence[Event]) -> TrialInfo:
     """A TrialInfo from `getTrial` and the trial's events. Raises RpcCorrupt."""
-    told = _Told.of(events, number)
-    if dispute_hash(told.dispute) != raw.file:
-        raise RpcCorrupt(f"the event of trial {number} is of another dispute")
+    told = _Told.of(events)
     state = TrialState(
-        players=(raw.players[0], raw.players[1]),
+        players=suit.players,
         stage=Stage(raw.stage),
         tick=raw.tick,
-        clock=(raw.clock[0], raw.clock[1]),
+        clock=(raw.clock0, raw.clock1),
         output=raw.output,
         posted=raw.posted,
         height=raw.height,
         index=raw.index,
-        nodes=(raw.nodes[0], raw.nodes[1]),
+        nodes=told.nodes,
         element=raw.element,
-        values=(raw.values[0], raw.values[1]),
+        values=told.values,
         entry=Entry(raw.kind, raw.written) if raw.steps else NO_ENTRY,
         lo=raw.lo,
         hi=raw.hi,
@@ -170,23 +192,23 @@ def trial_view(number: int, raw: Any, events: Sequence[Event]) -> TrialInfo:
         offer=told.offer,
         losers=raw.losers,
     )
-    have = [told.agreed, *told.states, told.offer]
-    want = [raw.agreed, raw.states[0], raw.states[1], raw.offer]
-    if any(text and keccak(text) != hash_ for text, hash_ in zip(have, want, strict=True)):
-        raise RpcCorrupt(f"the events of trial {number} tell of other states than it has")
-    if raw.stage == Stage.ANSWER and keccak(told.offer) != raw.offer:
-        raise RpcCorrupt(f"the endpoint has not all events of trial {number}; use one with complete logs")
+    # NOTE: what a move has said that ended the trial is not kept any more.
+    if state.stage is not Stage.DONE and said_hash(state) != raw.said:
+        raise RpcCorrupt(
+            f"the endpoint has not all events of trial {suit.trial()}; use one with complete logs"
+        )
     children, leaves = told.children, told.leaves
-    return TrialInfo(number, told.dispute, state, (children[0], children[1]), (leaves[0], leaves[1]))
+    return TrialInfo(suit.trial(), suit, dispute, state, (children[0], children[1]), (leaves[0], leaves[1]))
 
 
 @dataclass
 class _Told:
     """What the events of a trial tell."""
 
-    dispute: Dispute
     children: list[tuple[bytes, ...] | None]
     leaves: list[bytes | None]
+    nodes: tuple[bytes, bytes] = (ZERO, ZERO)
+    values: tuple[int, int] = (0, 0)
     agreed: bytes = b""
     states: tuple[bytes, bytes] = (b"", b"")
     offer: bytes = b""
@@ -194,11 +216,8 @@ class _Told:
     """The interval of steps that is open; nothing else of it counts."""
 
     @classmethod
-    def of(cls, events: Sequence[Event], number: int) -> _Told:
-        opened = next((event.args for event in events if event.name == "TrialOpened"), None)
-        if opened is None:
-            raise RpcCorrupt(f"the endpoint has no event of trial {number}; use one with complete logs")
-        told = cls(dispute_of(opened["dispute"]), [None, None], [None, None])
+    def of(cls, events: Sequence[Event]) -> _Told:
+        told = cls([None, None], [None, None])
         for event in events:
             told._take(event)
         return told
@@ -206,14 +225,20 @@ class _Told:
     def _take(self, event: Event) -> None:
         args = event.args
         match event.name:
+            case "OutputShown":
+                root = bytes(args["root"])
+                self.nodes = (root, self.nodes[1]) if args["side"] == 0 else (self.nodes[0], root)
             case "NodesRevealed":
                 self.children[args["side"]] = hashes(args["children"])
             case "NodesDescended":
+                self.nodes = bytes(args["node0"]), bytes(args["node1"])
                 self.children = [None, None]
             case "LeafShown":
                 self.leaves[args["side"]] = bytes(args["leaf"])
             case "ElementFound":
-                self.open = replace(self.open, hi=args["steps"], state_bytes=args["stateBytes"])
+                self.nodes, self.agreed = (ZERO, ZERO), bytes(args["first"])
+                self.values = args["values"][0], args["values"][1]
+                self.open = replace(self.open, hi=args["steps"], state_bytes=len(self.agreed))
             case "StatesPosted":
                 self.offer = bytes(args["states"])
             case "StateAnswered":
@@ -226,4 +251,5 @@ class _Told:
             self.agreed = offered[place - 1]
         if own:
             self.states = offered[place], own
+        self.offer = b""
         self.open = replace(self.open, lo=lo, hi=hi)

@@ -42,12 +42,11 @@ from referee_py.panel.state import (
     Proceed,
     Stand,
     Submission,
-    dispute_hash,
     hearing_id,
-    trial_id,
+    suit_of,
 )
 from referee_py.panel.state import Move as HearingMove
-from referee_py.trial import Dispute, Stage, TrialState
+from referee_py.trial import Dispute, Stage, TrialState, dispute_hash
 
 from .client import Snapshot
 from .rpc import guarded
@@ -71,6 +70,9 @@ _MOVES: dict[str, type[Move]] = {
         Timeout,
     )
 }
+
+_SHOWN: dict[type[Move], int] = {Reveal: 1, OpenRecord: 1, Timeout: 0}
+"""How much a move shows again: the position, others the docket as well."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,7 @@ def retrace(snapshot: Snapshot, job: Job, match_id: int) -> Course:
     """
     match = snapshot.match(job, match_id)
     opened = next(event for event in snapshot.events(match_id) if event.name == "Opened")
-    roots = hashes(opened.args["roots"])
-    state = game.opened(match.terms, (roots[0], roots[1]), snapshot.instant(opened.block))
+    state = game.opened(match.terms, snapshot.instant(opened.block))
     again = _Again(snapshot, job, match, state)
     for tx_hash in transactions_of(snapshot, job, match_id):
         again.play(tx_hash)
@@ -121,12 +122,13 @@ def transactions_of(snapshot: Snapshot, job: Job, match_id: int) -> list[bytes]:
 
 
 def _lasting(trial: TrialState) -> TrialState:
-    """What a trial's state still says when it is done. NOTE: of the agreed state the contract keeps only a hash."""
-    trial = replace(trial, agreed=b"", states=(b"", b""), offer=b"")
+    """What a trial's state still says when it is done."""
     if trial.stage is not Stage.DONE:
         return trial
     trial = replace(trial, posted=0, height=0, index=0, nodes=(b"", b""), tick=0)
-    return trial if trial.steps else replace(trial, element=0, values=(0, 0), entry=NO_ENTRY, state_bytes=0)
+    if trial.steps:
+        return trial
+    return replace(trial, element=0, values=(0, 0), entry=NO_ENTRY, state_bytes=0, agreed=b"")
 
 
 class _Again:
@@ -164,13 +166,13 @@ class _Again:
             )
             calls = list(_calls(called, data, 0)) if called is not None else []
         now = self._snapshot.instant(sent["blockNumber"])
-        for name, (number, *arguments) in calls:
-            if called is contracts.referee and number == self._match.id and name in _MOVES:
+        for name, (first, *arguments) in calls:
+            if called is contracts.referee and first == self._match.id and name in _MOVES:
                 self._in_match(_move(name, arguments), sender, now)
-            elif called is contracts.panel and self._terms is not None and number == self._terms.hearing_id:
+            elif called is contracts.panel and self._terms is not None and first == self._terms.hearing_id:
                 self._in_hearing(_hearing_move(name, arguments), sender, value, now)
-            elif called is contracts.court and number in self._trials:
-                self._in_trial(number, name, arguments, sender, now)
+            elif called is contracts.court and (found := trial_move(name, [first, *arguments])):
+                self._in_trial(*found, sender, now)
 
     def _in_match(self, move: Move, sender: str, now: int) -> None:
         self._state = game.apply(self._state, self._match.terms, move, sender, now)
@@ -183,10 +185,10 @@ class _Again:
         assert self._terms is not None
         self._follow(panel.apply(self._hearing, self._terms, move, sender, value, now), now)
 
-    def _in_trial(self, number: int, name: str, arguments: list[Any], sender: str, now: int) -> None:
-        move, (dispute, state) = trial_move(name, arguments), self._trials[number]
-        if move is None:
+    def _in_trial(self, number: int, move: court.Move, sender: str, now: int) -> None:
+        if number not in self._trials:
             return
+        dispute, state = self._trials[number]
         state = court.apply(state, dispute, move, sender, now)
         self._trials[number] = dispute, state
         if state.stage is Stage.DONE:
@@ -201,7 +203,7 @@ class _Again:
         clock = (self._terms.rules.clock, self._terms.rules.clock)
         for effect in effects:
             if isinstance(effect, panel.OpenTrial):
-                number = trial_id(self._terms.panel, self._terms.hearing_id, effect.number)
+                number = suit_of(self._terms, effect.number, effect.players, effect.dispute).trial()
                 trial = court.open_trial(effect.dispute, effect.players, clock, now)
                 self._trials[number] = effect.dispute, trial
             if isinstance(effect, panel.Settle):
@@ -240,8 +242,14 @@ def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str,
 
 
 def _move(name: str, arguments: list[Any]) -> Move:
-    """The game's move of a call."""
+    """The game's move of a call, from what follows the match's id: what it shows again says nothing new."""
     kind = _MOVES[name]
+    arguments = arguments[_SHOWN.get(kind, 2) :]
+    if kind is Descend:
+        way, previous, path = arguments
+        child, node0, path0, node1, path1 = values(way)
+        sides = bytes(node0), hashes(path0), bytes(node1), hashes(path1)
+        return Descend(child, *sides, bytes(previous), hashes(path))
     if kind is OpenRecord:
         return OpenRecord(arguments[0], record_of(arguments[1]))
     if kind in (JudgeStructure, Submit):

@@ -11,7 +11,7 @@ from typing import Any
 from repops.opset import Dtype
 
 from referee_py.commit import Record
-from referee_py.panel.state import Submission, dispute_wire
+from referee_py.panel.state import Submission
 from referee_py.program import TensorType
 from referee_py.trial import (
     Answer,
@@ -26,38 +26,43 @@ from referee_py.trial import (
     Post,
     ShowLeaf,
     ShowOutput,
+    Suit,
     Tensor,
     Timeout,
+    TrialState,
+    dispute_wire,
 )
+from referee_py.trial.shown import said
 
 # ---------------------------------------------------------------------- to the chain
 
 
-def trial_call(move: Move, dispute: Dispute) -> tuple[str, list[object]]:
-    """The Court's function of a move, and its arguments after the trial's id."""
-    file = dispute_wire(dispute)
+def trial_call(move: Move, suit: Suit, dispute: Dispute, state: TrialState) -> tuple[str, list[object]]:
+    """The Court's function of a move that is made in this state, and its arguments."""
+    whole = [suit.wire(), dispute_wire(dispute), said(state)]
+    brief = [suit.wire(), said(state)]
     match move:
         case ShowOutput():
-            return "showOutput", [move.side, file, move.root]
+            return "showOutput", [*whole, move.side, move.root]
         case NodesReveal():
-            return "reveal", [move.side, list(move.children)]
+            return "reveal", [*brief, move.side, list(move.children)]
         case NodesDescend():
-            paths = list(move.path0), list(move.path1)
-            return "descend", [file, move.child, move.node0, paths[0], move.node1, paths[1]]
+            way = move.child, move.node0, list(move.path0), move.node1, list(move.path1)
+            return "descend", [*whole, way]
         case ShowLeaf():
-            return "showLeaf", [move.side, move.leaf]
+            return "showLeaf", [*brief, move.side, move.leaf]
         case Compare():
             log = move.log.elements, move.log.entries, list(move.log.path)
-            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs), log]
+            return "compare", [*whole, move.leaf0, move.leaf1, _tensors(move.inputs), log]
         case Post():
-            return "post", [move.states]
+            return "post", [*brief, move.states]
         case Answer():
-            return "answer", [move.states, move.place, move.own]
+            return "answer", [*brief, move.states, move.place, move.own]
         case JudgeStep():
             openings = [(o.input, o.element, o.leaf, list(o.path)) for o in move.openings]
-            return "judge", [file, _tensors(move.inputs), move.agreed, openings]
+            return "judge", [*whole, _tensors(move.inputs), move.agreed, openings]
         case Timeout():
-            return "timeout", []
+            return "timeout", [suit.wire()]
     raise TypeError(move)
 
 
@@ -68,30 +73,40 @@ def _tensors(inputs: tuple[Tensor, ...]) -> list[object]:
 # ---------------------------------------------------------------------- from the chain
 
 
-def trial_move(function: str, words: list[Any]) -> Move | None:
-    """The move of a call, from what the decoder gives after the trial's id; None if the function is no move."""
+def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
+    """The trial and the move of a call, from what the decoder gives; None if the function is no move."""
+    move: Move
     match function, words:
-        case "showOutput", [side, _, root]:
-            return ShowOutput(side, bytes(root))
-        case "reveal", [side, children]:
-            return NodesReveal(side, hashes(children))
-        case "descend", [_, child, node0, path0, node1, path1]:
-            return NodesDescend(child, bytes(node0), hashes(path0), bytes(node1), hashes(path1))
-        case "showLeaf", [side, leaf]:
-            return ShowLeaf(side, bytes(leaf))
-        case "compare", [_, leaf0, leaf1, inputs, log]:
+        case "showOutput", [suit, _, _, side, root]:
+            move = ShowOutput(side, bytes(root))
+        case "reveal", [suit, _, side, children]:
+            move = NodesReveal(side, hashes(children))
+        case "descend", [suit, _, _, way]:
+            child, node0, path0, node1, path1 = values(way)
+            move = NodesDescend(child, bytes(node0), hashes(path0), bytes(node1), hashes(path1))
+        case "showLeaf", [suit, _, side, leaf]:
+            move = ShowLeaf(side, bytes(leaf))
+        case "compare", [suit, _, _, leaf0, leaf1, inputs, log]:
             elements, entries, path = values(log)
             block = LogBlock(elements, bytes(entries), hashes(path))
-            return Compare(bytes(leaf0), bytes(leaf1), tuple(map(_tensor, inputs)), block)
-        case "post", [states]:
-            return Post(bytes(states))
-        case "answer", [states, place, own]:
-            return Answer(bytes(states), place, bytes(own))
-        case "judge", [_, inputs, agreed, openings]:
-            return JudgeStep(tuple(map(_tensor, inputs)), bytes(agreed), tuple(map(_opening, openings)))
-        case "timeout", []:
-            return Timeout()
-    return None
+            move = Compare(bytes(leaf0), bytes(leaf1), tuple(map(_tensor, inputs)), block)
+        case "post", [suit, _, states]:
+            move = Post(bytes(states))
+        case "answer", [suit, _, states, place, own]:
+            move = Answer(bytes(states), place, bytes(own))
+        case "judge", [suit, _, _, inputs, agreed, openings]:
+            move = JudgeStep(tuple(map(_tensor, inputs)), bytes(agreed), tuple(map(_opening, openings)))
+        case "timeout", [suit]:
+            move = Timeout()
+        case _:
+            return None
+    return suit_of(suit).trial(), move
+
+
+def suit_of(raw: Any) -> Suit:
+    """A Suit struct."""
+    bench, number, players, dispute = values(raw)
+    return Suit(bench, number, (players[0], players[1]), bytes(dispute))
 
 
 def record_of(raw: Any) -> Record:

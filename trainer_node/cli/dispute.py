@@ -86,8 +86,11 @@ def _add_hearing(tree: Tree, snapshot: Snapshot, hearing: HearingInfo) -> None:
 def _of_hearing(event: Event) -> Iterator[str]:
     args = event.args
     match event.name:
-        case "Submitted" if args["until"]:
-            yield f"verifiers judge it until {moment(args['until'])}"
+        case "Submitted":
+            at = args["submission"]
+            yield f"same inputs, other outputs: node {at['node']} of step {at['step']} is before the panel"
+            if args["until"]:
+                yield f"; verifiers judge it until {moment(args['until'])}"
         case "Attested":
             yield f"verifier {short(args['verifier'])} says {short(args['record'])} ({args['votes']} votes)"
         case "VerdictReached":
@@ -100,6 +103,8 @@ def _of_hearing(event: Event) -> Iterator[str]:
             yield f"overruled; its signers may stand by it until {moment(args['until'])}"
         case "Slashed":
             yield f"verifier {short(args['verifier'])} loses its bond of {show_ether(args['bond'])}"
+        case "Stood":
+            yield f"verifier {short(args['verifier'])} stands by the verdict"
         case "Cleared":
             yield f"verifier {short(args['verifier'])} stood by the verdict, and was right"
 
@@ -160,8 +165,6 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
             record = args["record"]
             yield f"side {args['side']} opens its record: {len(record['inputs'])} inputs, "
             yield f"{len(record['outputs'])} outputs"
-        case "Submitted":
-            yield f"same inputs, other outputs: node {args['node']} of step {args['step']} is before the panel"
         case "Decided":
             yield f"decided: {Reason(args['reason']).name.lower().replace('_', ' ')}"
 

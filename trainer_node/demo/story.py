@@ -79,8 +79,9 @@ class Story:
         yield f"{self._name(args['owner'])} claims run root {args['root'].hex()[:16]}…"
 
     def _opened(self, args: Mapping[str, Any]) -> Iterator[str]:
-        self._players[args["matchId"]] = list(args["players"])
-        first, second = (self._name(player) for player in args["players"])
+        players = args["docket"]["players"]
+        self._players[args["matchId"]] = list(players)
+        first, second = (self._name(player) for player in players)
         yield f"[yellow]two claims differ:[/yellow] {first} against {second}"
 
     def _entered(self, args: Mapping[str, Any]) -> Iterator[str]:

@@ -17,11 +17,11 @@ contract Bench is IBench {
         _court = court;
     }
 
-    function open(uint256 id, address[2] calldata players, uint64 clock, Dispute calldata dispute)
+    function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)
         external
         returns (uint256)
     {
-        return _court.open(id, players, [clock, clock], dispute);
+        return _court.open(id, players, clock, dispute);
     }
 
     function ruled(uint256 id, uint8 losers, bool late) external {

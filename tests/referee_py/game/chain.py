@@ -58,6 +58,7 @@ class Contract:
         self.address = ""
         self.functions: dict[str, tuple[bytes, list[str], list[str]]] = {}
         self.errors: dict[str, str] = {}
+        self.topics: dict[str, bytes] = {}
         self.constructor: list[str] = []
         self.structs: dict[str, list[str]] = {}
         """Names of what is in the struct that a function gives."""
@@ -70,6 +71,8 @@ class Contract:
                     self.functions[item["name"]] = (selector[:4], inputs, outputs)
                     parts = item["outputs"][0].get("components", ()) if outputs else ()
                     self.structs[item["name"]] = [part["name"] for part in parts]
+                case "event":
+                    self.topics[item["name"]] = selector
                 case "error":
                     self.errors["0x" + selector[:4].hex()] = item["name"]
                 case "constructor":

@@ -39,10 +39,10 @@ class Table:
     history: list[Move] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.terms: MatchTerms = match_terms(self.graph)
-        self.log = ChainLog()
         roots = (self.players[0].run.root, self.players[1].run.root)
-        self.state: MatchState = opened(self.terms, roots, self.now)
+        self.terms: MatchTerms = match_terms(self.graph, roots=roots)
+        self.log = ChainLog()
+        self.state: MatchState = opened(self.terms, self.now)
 
     def moves(self, side: int) -> list[Move]:
         me, other = self.players[side], self.players[1 - side]

@@ -15,6 +15,7 @@ from referee_py.game import clock
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.rules import apply
+from referee_py.game.shown import calls as calls_of
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
     Descend,
@@ -295,7 +296,8 @@ class Game:
         sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
         match_id = match.terms.match_id
         referee = self.chain.referee
-        calls = [referee.calldata(move.function, *move.arguments(match_id)) for move in moves]
+        made = calls_of(match.state, match.terms, moves, sender, now)
+        calls = [referee.calldata(name, *given) for name, given in made]
         data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
         return Action(
             "+".join(f"referee.{move.function}" for move in moves),

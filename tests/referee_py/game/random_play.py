@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
-from eth_utils.crypto import keccak
 
 from referee_py.game.book import Book
 from referee_py.game.escrow import BURNED, Escrow
 from referee_py.game.jobs import Job, Match
 from referee_py.game.refusals import Refusal
+from referee_py.game.shown import DOCKET, match_id, position_hash
 from referee_py.game.state import Phase
 from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.registry import Registry
+from referee_py.panel.state import Adjudication
 from referee_py.trial import Stage
+from referee_py.trial.shown import said_hash
 
 from .actions import Action
 from .chain import Chain, Contract, Transaction, words
@@ -151,13 +154,24 @@ class Cohort:
 
     def _rename(self, new: Sequence[int]) -> None:
         """The chain's ids for the matches that Python has just opened."""
+        opened = self._opened()
         jobs = [self.book.matches[k].job_id for k in new]
         answers = self.chain.read(self.chain.jobs, [("viewOf", (job_id,)) for job_id in jobs])
         for number, answer in zip(new, answers, strict=True):
             *_, groups = self.chain.jobs.decode("viewOf", answer)
             first, second = self.book.matches[number].groups
             assert groups[first][2] == groups[second][2] != 0, "Python opened a match, the chain did not"
-            self.book.rename(number, groups[first][2])
+            match_id = groups[first][2]
+            self.book.rename(number, match_id, opened[match_id])
+
+    def _opened(self) -> dict[int, int]:
+        """The numbers of the matches that the last block has opened."""
+        topic = "0x" + self.chain.referee.topics["Opened"].hex()
+        logs = [log for receipt in self.chain.receipts.values() for log in receipt["logs"]]
+        found = [log for log in logs if log["topics"][0] == topic]
+        dockets = [decode([DOCKET], bytes.fromhex(log["data"][2:]))[0] for log in found]
+        ids = [int(log["topics"][1], 16) for log in found]
+        return {match_id: docket[3] for match_id, docket in zip(ids, dockets, strict=True)}
 
     # --- comparing ----------------------------------------------------------------------------------------------------
 
@@ -212,10 +226,12 @@ class Cohort:
     def _hearing_words(self, hearing: Hearing) -> list[int]:
         """`Hearing` of the contract, word for word."""
         state, submission = hearing.state, hearing.terms.submission
+        court = hearing.terms.rules.adjudication is Adjudication.ON_CHAIN
+        file = bytes(32) if court else submission.hash()
         return [
             *(int(self.book.referee, 16), state.until, state.phase, hearing.terms.rules.adjudication),
             *(state.trials, state.side, state.losers),
-            *(submission.match_id, *(int.from_bytes(h, "big") for h in (submission.hash(), state.verdict))),
+            *(submission.match_id, *(int.from_bytes(h, "big") for h in (file, state.verdict))),
             *(int(player, 16) for player in state.players),
             *(state.bond, state.appeal_period, int(state.defendant, 16)),
         ]
@@ -227,14 +243,11 @@ class Cohort:
     def _match_words(self, match: Match) -> list[int]:
         """`Match` of the contract, word for word."""
         state, terms = match.state, match.terms
-        numbers = (state.phase, state.posted, state.level, state.height, match.job_id, state.index)
-        rest = (state.losers, state.reason, *state.clock)
-        players = (int(player, 16) for player in terms.players)
-        hashes = (*state.root, *state.node, state.agreed)
-        jobs = int(self.book.address, 16)
+        assert match_id(self.book.address, match.job_id, terms) == terms.match_id, match
         return [
-            *(jobs, state.tick, *numbers, state.start, state.end, *rest, *players),
-            *(int.from_bytes(h, "big") for h in hashes),
+            *(int(self.book.address, 16), state.start, state.end, match.job_id, state.tick, *state.clock),
+            *(state.phase, state.posted, state.level, state.height, state.index, state.losers, state.reason),
+            int.from_bytes(position_hash(state), "big"),
         ]
 
     def _credits(self, contract: Contract) -> dict[str, int]:
@@ -264,20 +277,18 @@ class Cohort:
 def compare_trial(found: dict[str, Any], trial: Trial) -> None:
     """The contract's trial is that of the rules. NOTE: what nobody needs any more once it is done may differ."""
     state = trial.state
-    for name in ("tick", "stage", "losers", "output", "clock"):
+    for name in ("tick", "stage", "losers", "output"):
         assert found[name] == getattr(state, name), name
-    assert tuple(map(to_checksum_address, found["players"])) == state.players
+    assert (found["clock0"], found["clock1"]) == state.clock
     if state.stage is not Stage.DONE:
-        for name in ("posted", "height", "index", "nodes"):
+        for name in ("posted", "height", "index"):
             assert found[name] == getattr(state, name), name
+        assert found["said"] == said_hash(state)
     if state.steps:
-        for name in ("element", "values", "lo", "hi", "steps"):
+        for name in ("element", "lo", "hi", "steps"):
             assert found[name] == getattr(state, name), name
         assert (found["kind"], found["written"]) == (state.entry.kind, state.entry.written)
-        assert (found["stateBytes"], found["agreed"]) == (state.state_bytes, keccak(state.agreed))
-        assert found["states"] == tuple(keccak(s) if s else bytes(32) for s in state.states)
-    if state.stage is Stage.ANSWER:
-        assert found["offer"] == keccak(state.offer)
+        assert found["stateBytes"] == state.state_bytes
 
 
 def job_fields(job: Job) -> tuple[object, ...]:

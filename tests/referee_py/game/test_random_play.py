@@ -30,7 +30,7 @@ def _names(module: ModuleType, but: set[str]) -> set[str]:
 
 EVERY_GUARD_OF_A_MATCH = _names(
     refusals,
-    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "IndexOutOfTree"},
+    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "TooSoon", "IndexOutOfTree"},
 )
 EVERY_GUARD_OF_A_HEARING = _names(panel_refusals, {"AlreadyHeard"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from referee_py.game.escrow import BURNED
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication, HearingPhase, trial_id
+from referee_py.panel.state import Adjudication, HearingPhase
 from referee_py.trial import Stage
 from referee_py.trial.solver import plan
 from tests.referee_py.trial.parties import Known
@@ -78,7 +78,7 @@ def test_nobody_appeals_expect_verdict_stands_and_bonds_free() -> None:
 def test_on_chain_expect_trial_at_once_between_the_spokesmen() -> None:
     scene = Scene(ON_CHAIN, threshold=0, verifiers=0)
     assert (scene.state.phase, scene.state.trials, scene.state.until) == (HearingPhase.TRIAL, 1, 0)
-    trial = scene.panel.trials[trial_id(PANEL, scene.terms.hearing_id, 1)]
+    trial = next(iter(scene.panel.trials.values()))
     assert (trial.dispute, trial.state.players) == (scene.terms.dispute, SPOKESMEN)
     assert (trial.state.stage, trial.state.clock) == (Stage.OUTPUTS, (CLOCK, CLOCK))
     scene.ruled(0b10)
@@ -165,7 +165,7 @@ def test_honest_signer_stands_expect_all_cleared_and_the_match_as_it_ended() -> 
     assert scene.settled == [(0b01, Reason.TIMEOUT, ())]
     scene.play(scene.stand(RIGHT), VERIFIERS[1])
     assert (scene.state.phase, scene.state.defendant) == (HearingPhase.STAND, VERIFIERS[1])
-    trial = scene.panel.trials[trial_id(PANEL, scene.terms.hearing_id, 2)]
+    trial = list(scene.panel.trials.values())[1]
     assert trial.state.players == (VERIFIERS[1], SPOKESMEN[1])
     assert trial.dispute.records == (RIGHT, WRONG)
     scene.ruled(0b10)
