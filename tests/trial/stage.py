@@ -5,36 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from repops.opset import Dtype
 from web3 import HTTPProvider, Web3
 
-from referee_py.commit import Record
 from referee_py.errors import AssayError
-from referee_py.program import TensorType
-from referee_py.trial import (
-    Answer,
-    Compare,
-    Dispute,
-    JudgeStep,
-    Move,
-    NodesDescend,
-    NodesReveal,
-    Post,
-    ShowLeaf,
-    ShowOutput,
-    Stage,
-    Tensor,
-    Timeout,
-    TrialState,
-    apply,
-    open_trial,
-)
+from referee_py.panel.state import dispute_wire
+from referee_py.trial import Dispute, Move, NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
-from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
+from trainer_node.chain.wire import trial_call
 
 
 @dataclass
@@ -53,7 +34,7 @@ class Stand:
         self.deployer, *self.players = self.web3.eth.accounts[:3]
         rules = {name: self._deploy(name) for name in RULES}
         opset = self._deploy(
-            "Opset1", *([rules[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+            "Opset1", *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
         artifact = load_artifact("Court")
         self.court = self.web3.eth.contract(self._deploy("Court", opset), abi=artifact.abi)
@@ -73,7 +54,7 @@ class Stand:
 
     def open(self, setting: Setting, clock: int = 1000) -> int:
         self.trials += 1
-        call = self.bench.functions.open(self.trials, self.players, clock, encode_dispute(setting.dispute))
+        call = self.bench.functions.open(self.trials, self.players, clock, dispute_wire(setting.dispute))
         self._send(call, self.deployer)
         return int(self.court.functions.trialOf(self.bench.address, self.trials).call())
 
@@ -105,7 +86,7 @@ class Stand:
         """The gas of these moves in one transaction."""
         calls = [
             self.court.encode_abi(name, [trial, *given])
-            for name, given in (call_of(m, dispute) for m in moves)
+            for name, given in (trial_call(m, dispute) for m in moves)
         ]
         return self._send(self.court.functions.multicall(calls), self.players[side])
 
@@ -147,46 +128,3 @@ class Stand:
         if receipt["status"] != 1:
             raise AssayError(f"reverted: {call.fn_name}")
         return int(receipt["gasUsed"])
-
-
-def call_of(move: Move, dispute: Dispute) -> tuple[str, list[Any]]:
-    """The function of a move, and its arguments after the trial's id."""
-    file = encode_dispute(dispute)
-    match move:
-        case ShowOutput():
-            return "showOutput", [move.side, file, move.root]
-        case NodesReveal():
-            return "reveal", [move.side, move.children]
-        case NodesDescend():
-            return "descend", [file, move.child, move.node0, move.path0, move.node1, move.path1]
-        case ShowLeaf():
-            return "showLeaf", [move.side, move.leaf]
-        case Compare():
-            block = move.log.elements, move.log.entries, move.log.path
-            return "compare", [file, move.leaf0, move.leaf1, _tensors(move.inputs), block]
-        case Post():
-            return "post", [move.states]
-        case Answer():
-            return "answer", [move.states, move.place, move.own]
-        case JudgeStep():
-            openings = [(o.input, o.element, o.leaf, o.path) for o in move.openings]
-            return "judge", [file, _tensors(move.inputs), move.agreed, openings]
-        case Timeout():
-            return "timeout", []
-    raise TypeError(move)
-
-
-def encode_dispute(dispute: Dispute) -> Any:
-    return [_record(record) for record in dispute.records], dispute.structure, dispute.mode
-
-
-def _record(record: Record) -> Any:
-    return record.structure, record.inputs, record.outputs, record.log
-
-
-def _tensors(inputs: tuple[Tensor, ...]) -> Any:
-    return [(_shape(tensor.type), tensor.root) for tensor in inputs]
-
-
-def _shape(kind: TensorType) -> tuple[Dtype, tuple[int, ...]]:
-    return kind.dtype, kind.shape

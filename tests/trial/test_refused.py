@@ -12,6 +12,7 @@ from web3.exceptions import ContractCustomError
 
 from referee_py.element import NO_ENTRY
 from referee_py.errors import InvalidProof
+from referee_py.panel.state import dispute_wire
 from referee_py.rounding import NOT_LOGGED, UP, Log, Rounding
 from referee_py.rounding.blocks import BLOCK
 from referee_py.rounding.entries import WRITTEN
@@ -42,8 +43,9 @@ from tests.referee_py.rounding.test_blocks import words
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.logged import tie, told
 from tests.referee_py.trial.parties import Known, Setting, outputs_of
+from trainer_node.chain.wire import trial_call
 
-from .stage import Stand, call_of, encode_dispute
+from .stage import Stand
 
 CLOCK = 1000
 REFUSALS = {
@@ -175,7 +177,7 @@ class Table:
         return None
 
     def by_contract(self, move: Move, side: int) -> str | None:
-        name, given = call_of(move, self.setting.dispute)
+        name, given = trial_call(move, self.setting.dispute)
         call = self.stand.court.get_function_by_name(name)(self.trial, *given)
         try:
             call.call({"from": self.stand.players[side]})
@@ -335,7 +337,7 @@ def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> 
             open_trial(dispute, (stand.players[0], stand.players[1]), (CLOCK, CLOCK), 0)
         assert type(refused.value).__name__ == want
         with pytest.raises(ContractCustomError) as reverted:
-            stand.bench.functions.open(1, stand.players, CLOCK, encode_dispute(dispute)).call()
+            stand.bench.functions.open(1, stand.players, CLOCK, dispute_wire(dispute)).call()
         assert names[str(reverted.value.data)[2:10]] == want
     stand.open(setting)
     stand.trials -= 1

@@ -17,7 +17,7 @@ from referee_py.trial import NodesReveal, ShowLeaf, Timeout
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
 from tests.referee_py.trial.parties import Known
-from tests.trial.stage import call_of
+from trainer_node.chain.wire import trial_call
 
 from .actions import Action, spoil
 from .chain import Transaction
@@ -165,7 +165,7 @@ class Bar:
         if not moves:
             return None
         sender = trial.state.players[side] if rng.random() < 0.93 else rng.choice(game.accounts)
-        named = [call_of(move, trial.dispute) for move in moves]
+        named = [trial_call(move, trial.dispute) for move in moves]
         calls = [game.chain.court.calldata(name, number, *given) for name, given in named]
         return Action(
             "+".join(f"court.{name}" for name, _ in named),
