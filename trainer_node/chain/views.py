@@ -6,7 +6,8 @@ The ABI decoder has checked widths; what it cannot know is checked here: enumera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeVar
 
 from referee_py.game import clock
 from referee_py.game.book import MAX_CLAIMS
@@ -20,6 +21,8 @@ from ..errors import RpcCorrupt
 MAX_SLOTS = 16
 MAX_STRIDES = 8
 MAX_VERIFIERS = 255
+
+Number = TypeVar("Number", bound=IntEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,15 @@ class MatchInfo:
         return None
 
 
+def known(kind: type[Number], number: int, of: str) -> Number:
+    """The member with that number of an enumeration of the contracts. Raises RpcCorrupt if it has none."""
+    try:
+        return kind(number)
+    except ValueError:
+        limit = max(kind)
+        raise RpcCorrupt(f"{of}: {kind.__name__} {number} cannot be; the last one is {limit}") from None
+
+
 def program_terms(raw: Any) -> Terms:
     """The contract's Program struct as :class:`Terms`."""
     strides = tuple(raw.strides)
@@ -193,7 +205,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
     return Job(
         id=job_id,
-        phase=JobPhase(phase),
+        phase=known(JobPhase, phase, f"job {job_id}"),
         program=program_terms(terms.program),
         program_file=terms.programFile,
         uri=terms.uri,
@@ -204,7 +216,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         reveal_period=terms.revealPeriod,
         challenge_period=terms.challengePeriod,
         rules=Rules(
-            Adjudication(terms.rules.adjudication),
+            known(Adjudication, terms.rules.adjudication, f"job {job_id}"),
             terms.rules.threshold,
             terms.rules.verdictPeriod,
             terms.rules.appealPeriod,
@@ -235,7 +247,7 @@ def match_view(match_id: int, raw: Any, job: Job) -> MatchInfo:
     if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
         raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
     state = MatchState(
-        phase=Phase(raw.phase),
+        phase=known(Phase, raw.phase, f"match {match_id}"),
         posted=raw.posted,
         level=raw.level,
         height=raw.height,
@@ -248,7 +260,7 @@ def match_view(match_id: int, raw: Any, job: Job) -> MatchInfo:
         clock=(raw.clock[0], raw.clock[1]),
         tick=raw.tick,
         losers=raw.losers,
-        reason=Reason(raw.reason),
+        reason=known(Reason, raw.reason, f"match {match_id}"),
     )
     terms = MatchTerms(
         program=job.program,

@@ -16,6 +16,7 @@ from referee_py.panel.state import HearingPhase
 from ..chain import HearingInfo, Job, MatchInfo
 from ..chain.client import Snapshot
 from ..chain.events import Event
+from ..chain.views import known
 from ..config import Settings
 from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
 
@@ -163,7 +164,8 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
         case "Submitted":
             yield f"same inputs, other outputs: node {args['node']} of step {args['step']} is before the panel"
         case "Decided":
-            yield f"decided: {Reason(args['reason']).name.lower().replace('_', ' ')}"
+            reason = known(Reason, args["reason"], "event Decided")
+            yield f"decided: {reason.name.lower().replace('_', ' ')}"
 
 
 def _outcome(match: MatchInfo) -> str:
