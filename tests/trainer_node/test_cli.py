@@ -115,7 +115,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
         assert assay("key", "new", "--import", "--light")[0] == 0
 
     code, output, errors = assay("deploy", "--min-period", "1")
-    assert (code, "Referee" in output) == (0, True), errors
+    assert (code, "Referee" in output, "4 times what the chain asks now" in output) == (0, True, True), errors
     code, _, errors = assay("deploy")
     assert (code, "--force" in errors) == (2, True)
 
@@ -136,6 +136,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     assert (code, "training" in output, "2 ether" in output) == (0, True, True)
     code, output, _ = assay("job", "show", "1")
     assert (code, "http://127.0.0.1:9000" in output, bundle().terms.hash().hex() in output) == (0, True, True)
+    assert "stake 0.41" in output, "the chain's least"
     assert "repops-f32" in output
     rounded = ("job", "post", str(folder), "--port", "9000", "--mode", "rounded-f64", "--bits", "28")
     code, _, errors = assay(*rounded, "--slots", "2")

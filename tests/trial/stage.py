@@ -22,6 +22,8 @@ from trainer_node.chain.wire import trial_call
 class Played:
     losers: int
     late: bool
+    names: list[str]
+    """The functions that each transaction calls."""
     gas: list[int]
     state: TrialState
 
@@ -58,18 +60,20 @@ class Stand:
         self._send(call, self.deployer)
         return int(self.court.functions.trialOf(self.bench.address, self.trials).call())
 
-    def play(self, setting: Setting, served: bool, clock: int = 1000) -> Played:
-        """To the end; after every transaction the contract's trial is that of the Python rules."""
+    def play(self, setting: Setting, served: bool, clock: int = 1000, *, singly: bool = False) -> Played:
+        """To the end, or move by move; after every transaction the contract's trial is that of the Python rules."""
         trial = self.open(setting, clock)
         state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
         known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
-        gas = list[int]()
+        names, gas = list[str](), list[int]()
         while state.stage is not Stage.DONE:
             before = state
             for side in (0, 1):
                 moves = plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
                 if not moves:
                     continue
+                moves = moves[:1] if singly else moves
+                names.append("+".join(trial_call(move, setting.dispute)[0] for move in moves))
                 gas.append(self.send(trial, setting.dispute, moves, side))
                 for move in moves:
                     state = apply(state, setting.dispute, move, self.players[side], self.now())
@@ -80,7 +84,7 @@ class Stand:
                 self.same(trial, state)
             assert state != before, "somebody can always move"
         losers, late = self.bench.functions.results(self.trials).call()
-        return Played(losers, late, gas, state)
+        return Played(losers, late, names, gas, state)
 
     def send(self, trial: int, dispute: Dispute, moves: list[Move], side: int) -> int:
         """The gas of these moves in one transaction."""
