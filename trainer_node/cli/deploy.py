@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Annotated
 
 import typer
 from web3 import Web3
 
 from ..bonds import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
-from ..chain import connect
+from ..chain import Releases, connect
 from ..config import Settings
-from ..deploy import DAY_S, Parameters, deploy
+from ..deploy import DAY_S, Parameters, deploy, publish, refuse_unpublishable
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
 
@@ -36,11 +37,18 @@ def deploy_command(
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
-    """Deploy Jobs and all that it needs to judge, and write deployments/<chain id>.json."""
+    """Deploy Jobs and all that it needs to judge, write deployments/<chain id>.json, and publish the release.
+
+    On the list --releases, or on a new one; as version --release, or that of this build.
+    """
     web3 = connect(settings.rpc_url, settings.chain_id)
     stake = ether(min_stake) if min_stake is not None else _derived(web3, gas_price)
     parameters = Parameters(ether(min_bond), leave_delay, stake, min_period)
+    version = settings.release or metadata.version("assay-referee")
+    releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:
+        if releases is not None:
+            refuse_unpublishable(releases, version, transactions.address)
         deployment = deploy(
             web3,
             transactions,
@@ -49,9 +57,15 @@ def deploy_command(
             chain_id=settings.chain_id,
             force=force,
         )
+        listed = publish(transactions, deployment, version, releases, web3)
     for name, address in deployment.addresses.items():
         out.print(f"{name:19} {address}")
     out.print(f"[dim]written to {settings.deployment_file}[/dim]", soft_wrap=True)
+    out.print(
+        f"published; nodes find it with --releases {listed.address} --release {version}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _derived(web3: Web3, gas_price: str | None) -> int:
