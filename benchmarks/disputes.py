@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from trainer_node.demo import Scenario, digits, middle, play
-from trainer_node.faults import Fault, Lie
+from trainer_node.faults import Fault, Lie, fits
 
 from .report import ROOT, Table
 
@@ -15,12 +15,12 @@ STEPS = 300
 
 
 def measure(folder: Path) -> Table:
-    """Plays every lie on a local chain. Raises RuntimeError if a dispute ends as it must not."""
+    """Plays every lie that repops-f32 knows on a local chain. Raises RuntimeError if a dispute ends as it must not."""
     columns = ["lie", "decided by", "step", "operator", "transactions", "gas", "seconds, job and all"]
     table = Table("disputes", columns)
     bundle = digits(folder / f"digits-{STEPS}", STEPS)
     for lie in Fault:
-        if lie is Fault.NONE:
+        if lie is Fault.NONE or not fits(lie, bundle.terms.mode):
             continue
         result = play(Scenario.TRAINERS, Lie(lie, middle(STEPS)), bundle, folder)
         if not result.just:
@@ -35,8 +35,8 @@ def measure(folder: Path) -> Table:
 
 def moves() -> Table:
     """Gas of each move, as tests/contracts/Gas.t.sol has recorded it."""
-    table = Table("gas", ["move", "contract", "gas"])
-    for contract, file in (("Referee", "match.json"), ("Jobs", "jobs.json")):
+    table = Table("gas", ["move", "where", "gas"])
+    for where, file in (("match", "match.json"), ("appealed verdict", "panel.json"), ("job", "jobs.json")):
         for move, gas in json.loads((SNAPSHOTS / file).read_text()).items():
-            table.add(move, contract, f"{int(gas):,}")
+            table.add(move, where, f"{int(gas):,}")
     return table

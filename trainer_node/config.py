@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from eth_utils.address import is_checksum_address
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -54,6 +55,12 @@ def _uri(value: str) -> str:
         return check_uri(value)
     except InvalidInput as error:
         raise ValueError(str(error)) from error
+
+
+def _address(value: str) -> str:
+    if not is_checksum_address(value):
+        raise ValueError("an address with its checksum is wanted, as explorers and `assay deploy` show it")
+    return value
 
 
 class Limits(BaseModel):
@@ -100,6 +107,9 @@ class Settings(BaseSettings):
     chain_id: int = Field(31337, ge=1, lt=1 << 63)
     deployment: Path | None = None
     """Deployment file; `deployments/<chain id>.json` if not set."""
+    releases: Annotated[str, AfterValidator(_address)] | None = None
+    """A publisher's list of releases on the chain, in place of a deployment file; `release` says which one."""
+    release: str | None = Field(None, min_length=1, max_length=32)
     data_dir: Path = Path(".assay")
     keystore: Path | None = None
     """Encrypted key; `<data_dir>/key.json` if not set."""

@@ -3,6 +3,7 @@
 VerifierRegistry(minBond, leaveDelay)     the rules, a contract for each family of operators
 Opset1(exact rules, rounded rules)        Court(opset)     Panel(court, registry)     Referee(panel)
 Jobs(registry, minStake, minPeriod)
+Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .chain.contracts import (
     load_artifact,
 )
 from .chain.outbox import Call
+from .chain.releases import Releases
 from .chain.rpc import guarded
 from .chain.transactions import TransactionManager
 from .errors import ConfigError, DeployError, WrongChain
@@ -87,6 +89,40 @@ def deploy(
     deployment = Deployment(chain_id, block, addresses, hashes)
     deployment.save(path)
     return deployment
+
+
+def publish(
+    transactions: TransactionManager,
+    deployment: Deployment,
+    version: str,
+    releases: Releases | None,
+    web3: Web3,
+) -> Releases:
+    """Put a deployment on a list of releases; on a new one, whose publisher is the sender, if none is given.
+
+    Raises every error of :meth:`TransactionManager.submit` and `wait`.
+    """
+    if releases is None:
+        code = creation_code("Releases", transactions.address)
+        receipt = transactions.wait(transactions.submit(Call("deploy Releases", None, code)))
+        if receipt.contract is None:
+            raise DeployError("the receipt of Releases names no contract; is this an Ethereum chain?")
+        releases = Releases(web3, receipt.contract)
+    transactions.send(releases.publish(version, deployment.block, deployment.addresses))
+    _log.info("deploy.published", version=version, releases=releases.address)
+    return releases
+
+
+def refuse_unpublishable(releases: Releases, version: str, sender: str) -> None:
+    """Raises DeployError if that sender cannot publish that version on the list: before anything is paid."""
+    publisher = releases.publisher()
+    if publisher != sender:
+        raise DeployError(f"only {publisher} publishes on {releases.address}, and this is {sender}")
+    taken = [release.version for release in releases.every()]
+    if version in taken:
+        raise DeployError(
+            f"{releases.address} has a release {version!r} already; choose another with --release"
+        )
 
 
 def refuse_live(web3: Web3, path: Path) -> None:

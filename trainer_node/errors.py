@@ -6,6 +6,7 @@ AssayError
 ├── AlreadyRunning           another process holds the data directory
 ├── SchemaMismatch           a database of another version or of another deployment
 ├── DeployError              a deployment that must not or could not be made
+├── ReleaseRefused           a release that is withdrawn, or not what this build knows
 ├── Corrupt                  an artifact that is not what its name says (also HashMismatch and Unavailable)
 └── ChainError
     ├── RpcUnavailable       the node does not answer (also Unavailable): try again later
@@ -44,6 +45,10 @@ class SchemaMismatch(AssayError):
 
 class DeployError(AssayError):
     """A deployment that would overwrite a live one, or whose code is not on the chain."""
+
+
+class ReleaseRefused(AssayError):
+    """A release of the contracts that is not on the list, is withdrawn, or is other code than this build knows."""
 
 
 class Corrupt(HashMismatch, Unavailable):

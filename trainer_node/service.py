@@ -24,7 +24,7 @@ from web3 import Web3
 
 from referee_py.errors import AssayError, Unavailable
 
-from .chain import ChainClient, Deployment, TransactionManager, connect
+from .chain import ChainClient, Deployment, Releases, TransactionManager, connect
 from .chain.contracts import error_decoder
 from .config import Settings
 from .db import Database
@@ -113,7 +113,6 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
             account = load_account(settings)
             # SAFETY: two nodes with one key would spend each other's nonces, whatever their data directories.
             stack.enter_context(exclusive(settings.keystore_path, f"key {settings.keystore_path}"))
-        deployment = Deployment.load(settings.deployment_file)
         metrics = Metrics()
         database = Database(settings.data_dir / "node.sqlite3")
         stack.callback(database.close)
@@ -131,7 +130,7 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
         server = _serve(settings, database, store, problems, metrics)
         stack.callback(server.stop)
         with stop_on_signals(stop):
-            client = _patiently(stop, problems, lambda: _client(settings, deployment))
+            client = _patiently(stop, problems, lambda: open_client(settings))
             _patiently(stop, problems, lambda: database.bind(client.identity()))
             transactions = None
             if account is not None:
@@ -242,11 +241,22 @@ class Service:
         return min(self._node.settings.poll_s * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S)
 
 
-def _client(settings: Settings, deployment: Deployment) -> ChainClient:
-    limits = settings.limits
+def open_client(settings: Settings) -> ChainClient:
+    """A client of the settings' deployment, whose code is verified: that of a file, or a release of a list.
+
+    Raises ConfigError, ReleaseRefused, RpcUnavailable, RpcCorrupt, WrongChain.
+    """
+    limits, release = settings.limits, settings.release
+    if (settings.releases is None) != (release is None):
+        raise ConfigError("`releases` and `release` go together: the list's address, and which version of it")
+    deployment = None if release else Deployment.load(settings.deployment_file)
     web3 = connect(
         settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
     )
+    if deployment is None:
+        assert settings.releases is not None
+        assert release is not None
+        deployment = Releases(web3, settings.releases).deployment(release, settings.chain_id)
     client = ChainClient(web3, deployment, confirmations=settings.confirmations, log_range=limits.log_range)
     client.verify()
     return client

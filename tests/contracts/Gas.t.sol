@@ -241,6 +241,8 @@ contract JobGasTest is Market {
 
     function test_aJobWithADispute() public {
         uint256 job = claimed(7);
+        commitChallenge(job, person(2), 8);
+        _saved("commitChallenge");
         challenge(job, person(2), 8);
         _saved("challenge and open a match");
         uint256 id = matchOf(job, 7);

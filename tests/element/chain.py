@@ -21,20 +21,9 @@ from repops.opset import lookup
 from referee_py.element import Case
 from referee_py.program.attributes import encode_attributes
 from tests.solidity import compiled
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
 
 ANVIL_OPTIONS = ("--disable-block-gas-limit", "--memory-limit", str(1 << 30))
-FAMILIES = (
-    *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),
-    *("Contractions", "Pooling", "Rows", "Layout", "Sources"),
-)
-"""In the order of Opset1."""
-ROUNDED_FAMILIES = (
-    *("RoundedElementwise", "Exponentials", "Logarithms", "Trigonometry", "RoundedReductions"),
-    *("RoundedContractions", "Pooling", "RoundedRows", "Layout", "Sources"),
-)
-"""Those of rounded-f64. Some are of both modes."""
-RULES = (*FAMILIES, *(name for name in ROUNDED_FAMILIES if name not in FAMILIES))
 RULE_BATCH = "tests/contracts/element/RuleBatch.sol"
 NOWHERE = "0x" + "00" * 20
 REPOPS_F32 = 1
@@ -111,7 +100,7 @@ class Rules:
             code = compiled(RULE_BATCH, name).runtime if batch else load_artifact(name).runtime
             self._rpc("anvil_setCode", [address, "0x" + code.hex()])
         self.opset = self.deploy(
-            *([self.addresses[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+            *([self.addresses[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
         self.of_operator: dict[tuple[int, int], str] = {}
         """The rule of an operator in a mode, where it was asked for; or another one, where a test says so."""

@@ -14,9 +14,9 @@ from referee_py.element import Case, Read, rule_of, scalar
 from referee_py.program import TensorType
 from tests.conftest import Anvil
 from tests.referee_py.element.operands import cases_of, reader
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, RULES, load_artifact
 
-from .chain import ANVIL_OPTIONS, FAMILIES, RULES, Given, Rules, decode, encode_call, refused
+from .chain import ANVIL_OPTIONS, Given, Rules, decode, encode_call, refused
 from .checks import PIECE, Checks, add_call
 from .large import anywhere, large_cases
 from .mutations import Mutations
@@ -209,14 +209,14 @@ def test_every_nan_is_read_as_the_one_that_is_committed(bits: int, rules: Rules)
 
 
 def test_the_opset_names_the_family_of_each_operator(rules: Rules) -> None:
-    exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(FAMILIES))] for kind in (1, 2))
+    exact, rounded = ([f"0x{kind}{i:039x}" for i in range(len(EXACT_RULES))] for kind in (1, 2))
     opset = rules.deploy(exact, rounded)
     known = {op.id for op in OPS}
     for op in (*range(300), 2**16 - 1):
         if op in known:
             family = exact.index(rules.rule(op, 1, opset))
             assert rules.rule(op, 0x80, opset) == rules.rule(op, 0x9E, opset) == rounded[family]
-            assert rules.rule(op) == rules.addresses[FAMILIES[family]]
+            assert rules.rule(op) == rules.addresses[EXACT_RULES[family]]
         else:
             refused(lambda op=op: rules.rule(op, 1, opset), "NoRule", op, 1)
     for mode in (0, 2, 3, 0x7F, 0x87, 0xC0, 0xFF):

@@ -115,9 +115,12 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
         assert assay("key", "new", "--import", "--light")[0] == 0
 
     code, output, errors = assay("deploy", "--min-period", "1")
-    assert (code, "Referee" in output) == (0, True), errors
+    assert (code, "Referee" in output, "4 times what the chain asks now" in output) == (0, True, True), errors
+    listed = output.split("--releases ")[1].split()[0]
     code, _, errors = assay("deploy")
     assert (code, "--force" in errors) == (2, True)
+    code, _, errors = assay("deploy", "--force", "--releases", listed)
+    assert (code, "has a release '0.1.0' already" in errors) == (2, True), errors
 
     folder = bundle().write(tmp_path / "job")
     code, output, _ = assay("program", "show", str(folder), "--nodes")
@@ -136,6 +139,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     assert (code, "training" in output, "2 ether" in output) == (0, True, True)
     code, output, _ = assay("job", "show", "1")
     assert (code, "http://127.0.0.1:9000" in output, bundle().terms.hash().hex() in output) == (0, True, True)
+    assert "stake 0.41" in output, "the chain's least"
     assert "repops-f32" in output
     rounded = ("job", "post", str(folder), "--port", "9000", "--mode", "rounded-f64", "--bits", "28")
     code, _, errors = assay(*rounded, "--slots", "2")
@@ -197,3 +201,30 @@ def test_what_is_no_amount(text: str) -> None:
 )
 def test_amounts_for_people(wei: int, text: str) -> None:
     assert show_ether(wei) == text
+
+
+def test_releases_are_listed_followed_and_withdrawn(
+    assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
+    key = tmp_path / "private"
+    key.write_text(anvil.keys[0])
+    with key.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert assay("key", "new", "--import", "--light")[0] == 0
+    code, output, errors = assay("deploy", "--min-period", "1", "--min-stake", "0.1", "--release", "1.0")
+    assert code == 0, errors
+    listed = ("--releases", output.split("--releases ")[1].split()[0])
+    code, _, errors = assay("release", "list")
+    assert (code, "--releases" in errors) == (2, True)
+    Path("deployments/31337.json").unlink()
+    assert assay("job", "list")[0] == 2, "there is no file any more"
+    assert assay("job", "list", *listed, "--release", "1.0")[0] == 0
+    assert assay("release", "supersede", "1.0", "1.1 is [bold]faster", *listed)[0] == 0
+    code, output, _ = assay("release", "list", *listed)
+    assert (code, "superseded" in output, "[bold]faster" in output) == (0, True, True)
+    assert assay("release", "withdraw", "1.0", "a bug", *listed)[0] == 0
+    code, _, errors = assay("job", "list", *listed, "--release", "1.0")
+    assert (code, "was withdrawn: 'a bug'" in errors) == (2, True), errors
+    code, _, errors = assay("release", "withdraw", "1.0", "a bug", *listed)
+    assert (code, "AlreadyWithdrawn" in errors) == (2, True), errors

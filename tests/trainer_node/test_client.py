@@ -64,8 +64,8 @@ PROGRAM = Terms(
 class Town:
     """A deployment, a client, two trainers and a verifier."""
 
-    def __init__(self, url: str, keys: tuple[str, ...], folder: Path) -> None:
-        self.web3 = connect(url, 31337)
+    def __init__(self, url: str, keys: tuple[str, ...], folder: Path, stake: int = STAKE) -> None:
+        self.web3, self.stake = connect(url, 31337), stake
         self.people = [
             TransactionManager(
                 self.web3,
@@ -81,7 +81,7 @@ class Town:
             self.web3,
             self.people[0],
             folder / "31337.json",
-            Parameters(min_stake=STAKE, min_period=1),
+            Parameters(min_stake=stake, min_period=1),
             chain_id=31337,
         )
         self.client = ChainClient(self.web3, deployment)
@@ -91,7 +91,7 @@ class Town:
 
     def post(self, uri: str = "http://client", *, slots: int = 2, program: Terms = PROGRAM) -> int:
         verifiers = (self.people[3].address,)
-        offer = Offer(10**18, STAKE, slots, 100, 100, 100, 60, verifiers=verifiers)
+        offer = Offer(10**18, self.stake, slots, 100, 100, 100, 60, verifiers=verifiers)
         terms = contract_terms(program, h(20), uri, self.client.deployment.referee, offer)
         self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
         return self.client.snapshot().job_count()
@@ -101,7 +101,7 @@ class Town:
     ) -> None:
         jobs = self.contracts.jobs
         for person in self.people[1:3]:
-            person.send(Call.of(jobs, "join", job, value=STAKE))
+            person.send(Call.of(jobs, "join", job, value=self.stake))
         for person, tree in zip(self.people[1:3], (RUN, LIED_RUN), strict=True):
             where = (31337, str(jobs.address), job, person.address)
             hashed = commitment(*where, tree.root, tree.leaves[-1], bytes(32), h(9))

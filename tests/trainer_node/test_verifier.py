@@ -2,188 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import repops
 import structlog
-from eth_account import Account
 
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
-from referee_py.panel.state import (
-    Attest,
-    HearingPhase,
-    HearingState,
-    HearingTerms,
-    Move,
-    Submission,
-    dispute_hash,
-    hearing_id,
-)
-from referee_py.rounding.backend import Rounded
-from referee_py.rounding.mode import Rounding, is_rounded
-from referee_py.trial import Dispute
+from referee_py.panel.state import HearingPhase
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import Claim, Group, HearingInfo, Job, JobPhase
-from trainer_node.db import Database
-from trainer_node.errors import RpcCorrupt, RpcUnavailable
-from trainer_node.fetch import Fetcher
-from trainer_node.logbook import WrittenBook
-from trainer_node.metrics import Metrics
-from trainer_node.package import Package
-from trainer_node.replay import Replay
-from trainer_node.rounded.variations import NumpyEvaluator
+from trainer_node.chain import Claim, HearingInfo, Job, JobPhase
+from trainer_node.errors import RpcUnavailable
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.verifier import Verifier, servers
 
 from . import near
-from .desk import ENOUGH, REFEREE, TERMS, Remembered, job, put_package, rules, tiny_package, until
-
-KEY = Account.from_key(b"\x07" * 32)
-PANEL, JOBS = "0x" + "12" * 20, "0x" + "34" * 20
-STEP, NODE = 7, 8
-NOWHERE = "http://127.0.0.1:9"
-
-
-class Court:
-    """A job with one match whose operator is before the panel; ``sent`` and ``moved`` keep what is sent."""
-
-    def __init__(self, folder: Path, uri: str, package: Package | None = None, node: int = NODE) -> None:
-        self.store = Store(folder / "verifier", sync=False)
-        self.honest = Store(folder / "honest", sync=False)
-        self.package, self.disputed = package or tiny_package(), node
-        replay = self._replay()
-        self.claim = replay.train()
-        self.right = replay.record(STEP, node)
-        self.wrong = Record(self.right.structure, self.right.inputs, (b"\1" * 32,), self.right.log)
-        self.replay = replay
-        self.sent: list[tuple[int, bytes, bytes]] = []
-        self.moved: list[str] = []
-        self.heard: dict[int, HearingInfo] = {}
-        self.jobs: list[Job] = []
-        self.hidden: set[int] = set()
-        self.add(uri)
-        self.node = self._node()
-        self.verifier = Verifier(self.node)
-
-    def add(self, uri: str, **changes: Any) -> int:
-        """One more job with a match; returns the match's id."""
-        number = len(self.jobs) + 1
-        match_id = 100 + number
-        players = ("0x" + "aa" * 20, "0x" + "bb" * 20)
-        values: dict[str, Any] = {
-            "phase": JobPhase.CHALLENGE,
-            "uri": uri,
-            "program": self.package.terms,
-            "program_file": self.package.program.file_hash(),
-            "logs": self.claim.logs,
-            "open_matches": 1,
-            "verifiers": (KEY.address,),
-            "claims": tuple(Claim(k, players[k], k, True, False, NOWHERE) for k in range(2)),
-            "groups": tuple(Group(k, bytes([k + 1]) * 32, b"", match_id, 0, (k,)) for k in range(2)),
-        }
-        self.jobs.append(job(number, **{**values, **changes}))
-        self.submit(match_id, number, players, (self.wrong, self.right))
-        return match_id
-
-    def submit(
-        self, match_id: int, number: int, players: tuple[str, str], records: tuple[Record, Record]
-    ) -> None:
-        structure = self.package.program.nodes[self.disputed].encode()
-        dispute = Dispute(records, structure, self.package.terms.mode)
-        hashes = records[0].hash(), records[1].hash()
-        at = Submission(match_id, JOBS, number, STEP, self.disputed, players, hashes, dispute_hash(dispute))
-        hearing = hearing_id(REFEREE, match_id)
-        terms = HearingTerms(hearing, at, dispute, rules(), 1, (KEY.address,), 1, PANEL)
-        self.heard[match_id] = HearingInfo(HearingState(HearingPhase.VOTING, until=1100), terms)
-
-    def now_is(self, match_id: int = 101, **changes: Any) -> None:
-        """The hearing has come so far."""
-        hearing = self.heard[match_id]
-        self.heard[match_id] = replace(hearing, state=replace(hearing.state, **changes))
-
-    def tick(self, now: int = 1001) -> list[int]:
-        """One round at an instant; the matches for which a vote was sent in it."""
-        before = len(self.sent)
-        self.now = now
-        self.verifier.tick()
-        return [match_id for match_id, _, _ in self.sent[before:]]
-
-    def _replay(self) -> Replay:
-        package, mode = self.package, self.package.terms.mode
-        if not is_rounded(mode):
-            return Replay(package, repops.backend("cpu"), self.honest, Remembered())
-        terms = package.terms
-        book = WrittenBook(Database(None), 1, self.honest, terms.node_count, terms.steps)
-        backend = Rounded(Rounding.of(mode), book, NumpyEvaluator())
-        return Replay(package, backend, self.honest, Remembered(), book=book)
-
-    # ------------------------------------------------------------------ what the node sees
-
-    def snapshot(self) -> Any:
-        return self
-
-    def job_count(self) -> int:
-        return len(self.jobs)
-
-    def job(self, number: int) -> Job:
-        return self.jobs[number - 1]
-
-    def hearings(self, found: Job) -> list[HearingInfo]:
-        ours = [h for h in self.heard.values() if h.terms.submission.job_id == found.id and not h.over]
-        if any(hearing.match_id in self.hidden for hearing in ours):
-            raise RpcCorrupt("no event")
-        return ours
-
-    def hearing_move(self, number: int, move: Move, value: int = 0) -> Any:
-        assert number == hearing_id(REFEREE, move.submission.match_id)
-        assert value == 0
-        return SimpleNamespace(action=move.function, move=move)
-
-    def encode_abi(self, function: str, _args: Any) -> str:
-        assert function == "withdraw"
-        return "0x"
-
-    address = JOBS
-
-    def send(self, call: Any, *, timeout_s: float) -> Any:
-        assert timeout_s <= 60
-        self.moved.append(call.action)
-        if call.action == "withdraw":
-            self.earned = 0
-        elif isinstance(call.move, Attest):
-            self.sent.append((call.move.submission.match_id, call.move.record, call.move.signature))
-        return SimpleNamespace(gas_used=1)
-
-    block = SimpleNamespace(number=1)
-    earned = 0
-
-    def credits(self, address: str) -> list[Any]:
-        assert address == KEY.address
-        return [(self, self.earned)] if self.earned else []
-
-    def _node(self) -> Any:
-        deployment = SimpleNamespace(referee=REFEREE, panel=PANEL, chain_id=1)
-        return SimpleNamespace(
-            client=SimpleNamespace(snapshot=self.snapshot, deployment=deployment, contracts=self),
-            transactions=SimpleNamespace(account=KEY, address=KEY.address, send=self.send),
-            address=KEY.address,
-            database=Database(None),
-            problems={},
-            metrics=Metrics(),
-            settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
-            fetcher=Fetcher(self.store, timeout_s=1.0, attempts=1),
-            store=self.store,
-            stop=threading.Event(),
-        )
+from .courtroom import KEY, NODE, PANEL, STEP, Court, publish, publish_logs
+from .desk import ENOUGH, TERMS, put_package, until
 
 
 @pytest.fixture
@@ -192,13 +32,6 @@ def court(tmp_path: Path) -> Iterator[Court]:
     put_package(client)
     with ArtifactServer(client) as server:
         yield Court(tmp_path, server.uri)
-
-
-def publish(court: Court) -> None:
-    """The honest side puts the operator's inputs where the client serves."""
-    court.replay.publish(STEP, court.disputed)
-    for tensor in court.right.inputs:
-        Store(court.honest.root.parent / "client", sync=False).put_tensor(court.honest.get_tensor(tensor))
 
 
 def test_the_right_record_is_signed(court: Court) -> None:
@@ -321,17 +154,6 @@ def rounded(tmp_path: Path) -> Iterator[Court]:
     client = near.client(tmp_path / "client")
     with ArtifactServer(client) as server:
         yield Court(tmp_path, server.uri, near.package(), near.TIES)
-
-
-def publish_logs(court: Court) -> Name:
-    """The honest side puts the run's logs there too; the name of the disputed step's."""
-    client = Store(court.honest.root.parent / "client", sync=False)
-    run, step = court.replay.run_log_tree(), STEP
-    assert run is not None
-    client.put_tree(run)
-    nodes = court.package.terms.node_count
-    client.put_logs([court.honest.get_log(run.leaves[step - 1], nodes)], nodes)
-    return Name(Kind.LOG, run.leaves[step - 1], count=nodes)
 
 
 def test_a_rounded_operator_is_judged_by_the_revealed_log(rounded: Court) -> None:

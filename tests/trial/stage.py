@@ -24,10 +24,9 @@ from referee_py.trial import (
 from referee_py.trial.shown import led, said_hash
 from referee_py.trial.solver import plan
 from tests.conftest import Anvil
-from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
 from tests.referee_py.trial.parties import Known, Setting
 from tests.solidity import compiled
-from trainer_node.chain.contracts import load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES, load_artifact
 from trainer_node.chain.wire import trial_call
 
 
@@ -35,6 +34,8 @@ from trainer_node.chain.wire import trial_call
 class Played:
     losers: int
     late: bool
+    names: list[str]
+    """The functions that each transaction calls."""
     gas: list[int]
     state: TrialState
 
@@ -47,7 +48,7 @@ class Stand:
         self.deployer, *self.players = self.web3.eth.accounts[:3]
         rules = {name: self._deploy(name) for name in RULES}
         opset = self._deploy(
-            "Opset1", *([rules[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+            "Opset1", *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
         artifact = load_artifact("Court")
         self.court = self.web3.eth.contract(self._deploy("Court", opset), abi=artifact.abi)
@@ -72,18 +73,20 @@ class Stand:
         players = self.players[0], self.players[1]
         return Suit(self.bench.address, self.trials, players, dispute_hash(setting.dispute))
 
-    def play(self, setting: Setting, served: bool, clock: int = 1000) -> Played:
-        """To the end; after every transaction the contract's trial is that of the Python rules."""
+    def play(self, setting: Setting, served: bool, clock: int = 1000, *, singly: bool = False) -> Played:
+        """To the end, or move by move; after every transaction the contract's trial is that of the Python rules."""
         trial = self.open(setting, clock)
         state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
         known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
-        gas = list[int]()
+        names, gas = list[str](), list[int]()
         while state.stage is not Stage.DONE:
             before = state
             for side in (0, 1):
                 moves = plan(state, setting.dispute, side, setting.sides[side], known[side], self.now())
                 if not moves:
                     continue
+                moves = moves[:1] if singly else moves
+                names.append("+".join(trial_call(m, trial, setting.dispute, state)[0] for m in moves))
                 gas.append(self.send(trial, setting.dispute, state, moves, side))
                 for move in moves:
                     state = apply(state, setting.dispute, move, self.players[side], self.now())
@@ -94,7 +97,7 @@ class Stand:
                 self.same(trial, state)
             assert state != before, "somebody can always move"
         losers, late = self.bench.functions.results(self.trials).call()
-        return Played(losers, late, gas, state)
+        return Played(losers, late, names, gas, state)
 
     def send(self, trial: Suit, dispute: Dispute, state: TrialState, moves: list[Move], side: int) -> int:
         """The gas of these moves in one transaction."""

@@ -4,6 +4,7 @@ from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
 from .hearings import HearingInfo, TrialInfo
 from .outbox import Call, Receipt
+from .releases import Release, Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import FeePolicy, TransactionManager
@@ -22,6 +23,8 @@ __all__ = [
     "JobPhase",
     "MatchInfo",
     "Receipt",
+    "Release",
+    "Releases",
     "Snapshot",
     "Trainer",
     "TransactionManager",

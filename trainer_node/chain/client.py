@@ -133,6 +133,10 @@ class Snapshot:
         """Jobs are numbered from 1 to this."""
         return int(self._view(self._contracts.jobs, "jobCount"))
 
+    def least_stake(self) -> int:
+        """Wei that a claim of any job takes at least."""
+        return int(self._view(self._contracts.jobs, "MIN_STAKE"))
+
     def job(self, job_id: int) -> Job:
         """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
         # INVARIANT: one call for all that must fit together. Two calls at one block number may still see two states:

@@ -126,12 +126,15 @@ class ErrorDecoder:
 @cache
 def error_decoder() -> ErrorDecoder:
     """The decoder over all contracts that are built."""
-    return ErrorDecoder(*(load_artifact(name).abi for name in NAMES))
+    return ErrorDecoder(*(load_artifact(name).abi for name in (*NAMES, "Releases")))
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where the contracts of one chain are. ``block`` is one before which none of them existed."""
+    """Where the contracts of one chain are. ``block`` is one before which none of them existed.
+
+    NOTE: a release (releases.py) names those that nodes talk to, a file all of `NAMES`.
+    """
 
     chain_id: int
     block: int
@@ -254,11 +257,10 @@ class Contracts:
             found = self.web3.eth.chain_id
         if found != self.deployment.chain_id:
             raise WrongChain(f"the chain is {found}, the deployment is of chain {self.deployment.chain_id}")
-        for name in NAMES:
-            have = code_hash(self.web3, self.deployment.addresses[name])
+        for name, address in self.deployment.addresses.items():
+            have = code_hash(self.web3, address)
             if have != self.deployment.code_hashes[name]:
                 state = "no code" if have is None else "other code"
-                address = self.deployment.addresses[name]
                 raise WrongChain(f"there is {state} at {name} {address}; deploy again with `assay deploy`")
 
     def _at(self, name: str) -> Contract:

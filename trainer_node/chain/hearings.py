@@ -20,15 +20,18 @@ from referee_py.panel.state import (
     defended,
     suit_of,
 )
+from referee_py.rounding.entries import WRITTEN
 from referee_py.trial import Dispute, Stage, Suit, TrialState, dispute_hash, places
 from referee_py.trial.rules import split
 from referee_py.trial.shown import said_hash
 
 from ..errors import RpcCorrupt
 from .events import Event
-from .views import Job
+from .views import Job, known
 from .wire import dispute_of, hashes, record_of, submission_of
 
+MAX_HEIGHT = 64
+"""No data tree is higher: elements are counted in 64 bits."""
 NO_TRIAL = TrialState(("", ""), Stage.NONE, 0, (0, 0), 0)
 
 
@@ -100,7 +103,7 @@ def hearing_view(
         raise RpcCorrupt(f"hearing {hearing_id}: side {raw.side}, losers {raw.losers} cannot be")
     voters, votes = _votes(events)
     state = HearingState(
-        phase=HearingPhase(raw.phase),
+        phase=known(HearingPhase, raw.phase, f"hearing {hearing_id}"),
         until=raw.until,
         trials=raw.trials,
         side=raw.side,
@@ -160,7 +163,10 @@ def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, b
             votes.append((event.args["verifier"], event.args["record"]))
         if event.name == "Slashed":
             # The last vote for the same record takes the place of the one that is gone, as in the contract.
-            place = next(k for k, (voter, _) in enumerate(votes) if voter == event.args["verifier"])
+            slashed = event.args["verifier"]
+            place = next((k for k, (voter, _) in enumerate(votes) if voter == slashed), None)
+            if place is None:
+                raise RpcCorrupt(f"an event tells that {slashed} is slashed, who has no vote that stands")
             last = max(k for k, (_, record) in enumerate(votes) if record == votes[place][1])
             votes[place] = votes[last]
             del votes[last]
@@ -169,10 +175,17 @@ def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, b
 
 def trial_view(suit: Suit, dispute: Dispute, raw: Any, events: Sequence[Event]) -> TrialInfo:
     """A TrialInfo from `getTrial` and the trial's events. Raises RpcCorrupt."""
-    told = _Told.of(events)
+    number, told = suit.trial(), _Told.of(events)
+    if raw.losers > 3 or raw.posted > 3 or raw.height > MAX_HEIGHT or raw.kind > WRITTEN:
+        position = f"height {raw.height}, posted {raw.posted}, losers {raw.losers}, kind of entry {raw.kind}"
+        raise RpcCorrupt(f"trial {number}: {position} cannot be")
+    stage = known(Stage, raw.stage, f"trial {number}")
+    if Stage.POST <= stage <= Stage.STEP and not (raw.lo < raw.hi <= raw.steps and raw.stateBytes):
+        steps = f"steps {raw.lo} to {raw.hi} of {raw.steps}, of {raw.stateBytes} bytes each"
+        raise RpcCorrupt(f"trial {number}: {steps}, cannot be open in stage {stage.name}")
     state = TrialState(
         players=suit.players,
-        stage=Stage(raw.stage),
+        stage=stage,
         tick=raw.tick,
         clock=(raw.clock0, raw.clock1),
         output=raw.output,
@@ -245,6 +258,8 @@ class _Told:
                 self._answered(args["lo"], args["hi"], bytes(args["own"]))
 
     def _answered(self, lo: int, hi: int, own: bytes) -> None:
+        if not self.open.lo < self.open.hi or not self.open.state_bytes:
+            raise RpcCorrupt(f"an event answers for steps {lo} to {hi}, and none tells of states before it")
         starts = [self.open.lo, *places(self.open)[:-1]]
         place, offered = starts.index(lo), split(self.open, self.offer)
         if place:

@@ -10,6 +10,7 @@ from referee_py.game.view import ChainLog
 
 from .events import Event
 from .rpc import guarded
+from .views import known
 from .wire import record_of
 
 
@@ -43,5 +44,6 @@ def build_history(events: Sequence[Event]) -> History:
                     record = record_of(args["record"])
                     log.records[record.hash()] = record
                 case "Decided":
-                    history.losers, history.reason = args["losers"], Reason(args["reason"])
+                    history.losers = args["losers"]
+                    history.reason = known(Reason, args["reason"], "event Decided")
     return history

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeVar
 
 from referee_py.game import clock
 from referee_py.game.book import MAX_CLAIMS
@@ -25,6 +26,8 @@ from .wire import values
 MAX_SLOTS = 16
 MAX_STRIDES = 8
 MAX_VERIFIERS = 255
+
+Number = TypeVar("Number", bound=IntEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,15 @@ class MatchInfo:
         return None
 
 
+def known(kind: type[Number], number: int, of: str) -> Number:
+    """The member with that number of an enumeration of the contracts. Raises RpcCorrupt if it has none."""
+    try:
+        return kind(number)
+    except ValueError:
+        limit = max(kind)
+        raise RpcCorrupt(f"{of}: {kind.__name__} {number} cannot be; the last one is {limit}") from None
+
+
 def program_terms(raw: Any) -> Terms:
     """The contract's Program struct as :class:`Terms`."""
     strides = tuple(raw.strides)
@@ -198,7 +210,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
     return Job(
         id=job_id,
-        phase=JobPhase(phase),
+        phase=known(JobPhase, phase, f"job {job_id}"),
         program=program_terms(terms.program),
         program_file=terms.programFile,
         uri=terms.uri,
@@ -209,7 +221,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         reveal_period=terms.revealPeriod,
         challenge_period=terms.challengePeriod,
         rules=Rules(
-            Adjudication(terms.rules.adjudication),
+            known(Adjudication, terms.rules.adjudication, f"job {job_id}"),
             terms.rules.threshold,
             terms.rules.verdictPeriod,
             terms.rules.appealPeriod,
@@ -242,7 +254,7 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: Job) -> Ma
     terms = _terms(match_id, raw.jobs, events, job)
     root, node, agreed = _position(terms, events)
     state = MatchState(
-        phase=Phase(raw.phase),
+        phase=known(Phase, raw.phase, f"match {match_id}"),
         posted=raw.posted,
         level=raw.level,
         height=raw.height,
@@ -255,7 +267,7 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: Job) -> Ma
         clock=(raw.clock0, raw.clock1),
         tick=raw.tick,
         losers=raw.losers,
-        reason=Reason(raw.reason),
+        reason=known(Reason, raw.reason, f"match {match_id}"),
     )
     if position_hash(state) != raw.position:
         raise RpcCorrupt(f"the endpoint has not all events of match {match_id}; use one with complete logs")

@@ -16,13 +16,13 @@ from rich.text import Text
 
 from referee_py.errors import InvalidInput
 
-from ..chain import ChainClient, Deployment, TransactionManager, connect
+from ..chain import ChainClient, TransactionManager, connect
 from ..chain.contracts import error_decoder
 from ..config import Mode, Settings, load_settings
 from ..db import Database
 from ..keys import load_account
 from ..logs import configure_logging
-from ..service import exclusive
+from ..service import exclusive, open_client
 
 out = Console(highlight=False)
 
@@ -40,6 +40,8 @@ _CHAIN: dict[str, Any] = {
     "rpc_url": _option(str, "--rpc-url", "JSON-RPC endpoint of the chain."),
     "chain_id": _option(int, "--chain-id", "Id of the chain; 31337 is a local one."),
     "deployment": _option(Path, "--deployment", "Where the contracts are: deployments/<chain id>.json."),
+    "releases": _option(str, "--releases", "A list of releases on the chain, in place of a deployment file."),
+    "release": _option(str, "--release", "Which version of that list."),
     "data_dir": _option(Path, "--data-dir", "Database and artifacts of this node: .assay."),
     "log_level": _option(str, "--log-level", "debug, info, warning or error."),
     "log_format": _option(str, "--log-format", "console or json."),
@@ -98,18 +100,7 @@ def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Ca
 
 def reader(settings: Settings) -> ChainClient:
     """A client for one look at the chain; the code at the addresses is verified."""
-    limits = settings.limits
-    web3 = connect(
-        settings.rpc_url, settings.chain_id, timeout_s=limits.rpc_timeout_s, max_bytes=limits.rpc_bytes
-    )
-    client = ChainClient(
-        web3,
-        Deployment.load(settings.deployment_file),
-        confirmations=settings.confirmations,
-        log_range=limits.log_range,
-    )
-    client.verify()
-    return client
+    return open_client(settings)
 
 
 @contextlib.contextmanager

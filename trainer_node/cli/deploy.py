@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Annotated
 
 import typer
+from web3 import Web3
 
-from ..chain import connect
+from ..bonds import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
+from ..chain import Releases, connect
 from ..config import Settings
-from ..deploy import DAY_S, Parameters, deploy
-from .common import ACCOUNT, ether, out, sender, with_settings
+from ..deploy import DAY_S, Parameters, deploy, publish, refuse_unpublishable
+from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
 
 @with_settings(ACCOUNT)
@@ -19,15 +22,33 @@ def deploy_command(
     leave_delay: Annotated[int, typer.Option(help="Seconds that a leaving verifier's bond stays locked.")] = 7
     * DAY_S,
     min_stake: Annotated[
-        str, typer.Option(help="Least stake of a claim, in ether: the gas of a worst match.")
-    ] = "0.05",
+        str | None,
+        typer.Option(
+            help="Least stake of a claim, in ether; if not given, what pays for the gas of the worst dispute."
+        ),
+    ] = None,
+    gas_price: Annotated[
+        str | None,
+        typer.Option(
+            help="What a unit of gas may have to cost in a dispute, as 20gwei; if not given, "
+            f"{PRICE_FACTOR} times what the chain asks now."
+        ),
+    ] = None,
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
-    """Deploy Jobs and all that it needs to judge, and write deployments/<chain id>.json."""
-    parameters = Parameters(ether(min_bond), leave_delay, ether(min_stake), min_period)
+    """Deploy Jobs and all that it needs to judge, write deployments/<chain id>.json, and publish the release.
+
+    On the list --releases, or on a new one; as version --release, or that of this build.
+    """
     web3 = connect(settings.rpc_url, settings.chain_id)
+    stake = ether(min_stake) if min_stake is not None else _derived(web3, gas_price)
+    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period)
+    version = settings.release or metadata.version("assay-referee")
+    releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:
+        if releases is not None:
+            refuse_unpublishable(releases, version, transactions.address)
         deployment = deploy(
             web3,
             transactions,
@@ -36,6 +57,27 @@ def deploy_command(
             chain_id=settings.chain_id,
             force=force,
         )
+        listed = publish(transactions, deployment, version, releases, web3)
     for name, address in deployment.addresses.items():
         out.print(f"{name:19} {address}")
     out.print(f"[dim]written to {settings.deployment_file}[/dim]", soft_wrap=True)
+    out.print(
+        f"published; nodes find it with --releases {listed.address} --release {version}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _derived(web3: Web3, gas_price: str | None) -> int:
+    """The least stake, with its derivation for people."""
+    price = ether(gas_price) if gas_price is not None else PRICE_FACTOR * chain_price(web3)
+    stake = least_stake(price)
+    out.print("least stake: what one side may have to send in the worst dispute")
+    for line in worst_dispute():
+        out.print(f"  {line.move:27} {line.times:3} x {line.gas:9,} gas", style="dim")
+    how = "as stated" if gas_price is not None else f"{PRICE_FACTOR} times what the chain asks now"
+    out.print(
+        f"  {worst_gas():,} gas at {price / 10**9:g} gwei ({how}); half of a lost stake is the winner's"
+    )
+    out.print(f"  so {show_ether(stake)} at least; --min-stake sets another")
+    return stake

@@ -16,6 +16,7 @@ from referee_py.panel.state import HearingPhase
 from ..chain import HearingInfo, Job, MatchInfo
 from ..chain.client import Snapshot
 from ..chain.events import Event
+from ..chain.views import known
 from ..config import Settings
 from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
 
@@ -166,7 +167,8 @@ def _words(name: str, args: dict[str, Any], match: MatchInfo) -> Iterator[str]:
             yield f"side {args['side']} opens its record: {len(record['inputs'])} inputs, "
             yield f"{len(record['outputs'])} outputs"
         case "Decided":
-            yield f"decided: {Reason(args['reason']).name.lower().replace('_', ' ')}"
+            reason = known(Reason, args["reason"], "event Decided")
+            yield f"decided: {reason.name.lower().replace('_', ' ')}"
 
 
 def _outcome(match: MatchInfo) -> str:

@@ -40,6 +40,7 @@ from .common import (
 
 app = typer.Typer(help="Jobs: programs that somebody wants trained.", no_args_is_help=True)
 
+DEFAULT_STAKE = 10**17
 JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
 
 
@@ -49,7 +50,12 @@ def post(
     settings: Settings,
     bundle: Annotated[Path, typer.Argument(help="Bundle made by `assay program build`.")],
     reward: Annotated[str, typer.Option(help="Reward, in ether.")] = "1",
-    stake: Annotated[str, typer.Option(help="Stake of each claim, in ether.")] = "0.1",
+    stake: Annotated[
+        str | None,
+        typer.Option(
+            help="Stake of each claim, in ether; if not given, 0.1 or the chain's least, if that is more."
+        ),
+    ] = None,
     slots: Annotated[int, typer.Option(help="How many trainers are wanted.", min=1, max=16)] = 1,
     train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
     reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
@@ -95,7 +101,7 @@ def post(
     uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
     offer = Offer(
         reward=ether(reward),
-        stake=ether(stake),
+        stake=ether(stake) if stake is not None else max(DEFAULT_STAKE, client.snapshot().least_stake()),
         slots=slots,
         train_period=train,
         reveal_period=reveal,

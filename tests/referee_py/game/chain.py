@@ -17,7 +17,7 @@ from eth_abi import decode, encode
 from eth_utils.crypto import keccak
 
 import referee_py
-from tests.element.chain import FAMILIES, ROUNDED_FAMILIES, RULES
+from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
 NAMES = ("VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Jobs")
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
@@ -121,7 +121,7 @@ class Chain:
         self.batch([("anvil_setCode", [rules[name], Contract(name).runtime]) for name in RULES])
         self._deploy(deployer, self.registry, 1, leave_delay)
         self._deploy(
-            deployer, opset, *([rules[name] for name in names] for names in (FAMILIES, ROUNDED_FAMILIES))
+            deployer, opset, *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
         self._deploy(deployer, self.court, opset.address)
         self._deploy(deployer, self.panel, self.court.address, self.registry.address)

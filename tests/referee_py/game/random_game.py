@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from functools import partial
 from random import Random
@@ -14,30 +14,14 @@ from referee_py.commit import NO_LOG
 from referee_py.game import clock
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
-from referee_py.game.rules import apply
-from referee_py.game.shown import calls as calls_of
-from referee_py.game.solver import evidence_of, log_proof_of, plan
-from referee_py.game.state import (
-    Descend,
-    Evidence,
-    Exhibit,
-    JudgeInput,
-    JudgeLog,
-    JudgeStructure,
-    LogProof,
-    Move,
-    OpenRecord,
-    Phase,
-    Submit,
-    Timeout,
-)
-from referee_py.game.view import ChainLog, LoggedView
+from referee_py.game.state import Phase
 from referee_py.panel.contract import Hearing
 from referee_py.panel.state import Adjudication, HearingPhase, Rules
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction
 from .random_hearing import Bar
+from .random_match import Duels
 from .real import random_real_graph
 from .synthetic import Graph, random_graph, value
 from .synthetic_run import Run, random_lie
@@ -71,11 +55,10 @@ class Game:
         claims = rng.randint(2, 4)
         self.client, self.stranger = (address(seed, name) for name in ("client", "stranger"))
         self.parties = [self._party(address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
-        self.logs: dict[int, ChainLog] = {}
         self.keys = [value("key", seed, k) for k in range(rng.randint(1, 3))]
         self.verifiers = tuple(str(Account.from_key(key).address) for key in self.keys)
         self.bonds = [rng.randint(1, 10**6) for _ in self.keys]
-        self.bar = Bar(self)
+        self.bar, self.duels = Bar(self), Duels(self)
         self.terms = JobTerms(
             program=self.graph.header,
             slots=1 if rounded else rng.randint(1, claims),
@@ -131,6 +114,10 @@ class Game:
     def matches(self) -> list[Match]:
         return [match for match in self.book.matches.values() if match.job_id == self.job_id]
 
+    def party_of(self, match: Match, side: int) -> Party:
+        owner = match.terms.players[side]
+        return next((party for party in self.parties if party.address == owner), self.parties[0])
+
     def post(self) -> Transaction:
         terms, program = self.terms, self.graph.header
         encoded_program = [getattr(program, f.name) for f in fields(program)]
@@ -171,9 +158,9 @@ class Game:
         if hearings and self.rng.random() < (0.6 if running else 0.9):
             return self.bar.act(self.rng.choice(hearings), now)
         if running and self.rng.random() < 0.9:
-            return self._match_action(self.rng.choice(running), now)
+            return self.duels.act(self.rng.choice(running), now)
         if self.matches and self.rng.random() < 0.03:
-            return self._match_action(self.rng.choice(self.matches), now)
+            return self.duels.act(self.rng.choice(self.matches), now)
         return self._job_action(now)
 
     def _job_action(self, now: int) -> Action | None:
@@ -285,122 +272,7 @@ class Game:
             return self.bar.withdrawal(sender)
         return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
 
-    # --- moves of a match ---------------------------------------------------------------------------------------------
-
-    def _match_action(self, match: Match, now: int) -> Action | None:
-        rng = self.rng
-        side = rng.randrange(2)
-        moves = self._moves(match, side, now)
-        if not moves:
-            return None
-        sender = match.terms.players[side] if rng.random() < 0.9 else rng.choice(self.accounts)
-        match_id = match.terms.match_id
-        referee = self.chain.referee
-        made = calls_of(match.state, match.terms, moves, sender, now)
-        calls = [referee.calldata(name, *given) for name, given in made]
-        data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
-        return Action(
-            "+".join(f"referee.{move.function}" for move in moves),
-            Transaction(sender, referee.address, data),
-            lambda at: self.book.play(match_id, moves, sender, at),
-            tuple(moves),
-            match,
-        )
-
-    def _moves(self, match: Match, side: int, now: int) -> list[Move]:
-        """What the solver plays, half of the time whole; or something that only looks like it."""
-        rng, roll = self.rng, self.rng.random()
-        if roll < 0.03:
-            return [Timeout()]
-        if roll < 0.15 and (move := self._senseless(match, side)):
-            return [move]
-        moves = self._plan(match, side, now)
-        if not moves:
-            return []
-        if rng.random() < 0.4:
-            moves = moves[:1]
-        if rng.random() < 0.15:
-            k = rng.randrange(len(moves))
-            moves = [*moves[:k], spoil(rng, moves[k]), *moves[k + 1 :]]
-        return moves
-
-    def _senseless(self, match: Match, side: int) -> Move | None:
-        """A move with true data at the wrong place: another child, another case, another source."""
-        rng, state = self.rng, match.state
-        runs = [self.party_of(match, k).run for k in (0, 1)]
-        if state.phase is Phase.WALK:
-            return self._other_child(match, runs)
-        records = [run.record(state.end, state.index) for run in runs]
-        if state.phase is not Phase.OPEN or not all(records):
-            own = runs[side].record(state.end, 0)
-            return OpenRecord(side, own) if own and rng.random() < 0.3 else None
-        if rng.random() < 0.2:
-            return OpenRecord(side, records[rng.randrange(2)])  # type: ignore[arg-type]
-        at = state.index if rng.random() < 0.9 else rng.randrange(len(self.graph.structures))
-        path = tuple(self.graph.structure_path(at))
-        exhibit = Exhibit(*records, self.graph.structure(at), path)  # type: ignore[arg-type]
-        if rng.random() < 0.4:
-            proof = log_proof_of(runs[side], state) or LogProof(bytes(32), bytes(32), (), ())
-            return rng.choice((JudgeStructure(exhibit), Submit(exhibit), JudgeLog(exhibit, proof)))
-        operands = self.graph.operands[at]
-        k = rng.randint(0, len(operands))
-        evidence = Evidence(k)
-        if k < len(operands) and operands[k].index < len(self.graph.structures):
-            evidence = evidence_of(runs[rng.randrange(2)], state, k, operands[k]) or evidence
-        return JudgeInput(exhibit, evidence)
-
-    def _other_child(self, match: Match, runs: Sequence[Run]) -> Move | None:
-        rng, state = self.rng, match.state
-        program = self.graph.header
-        trees = [
-            run.step_tree(state.end)
-            if state.in_step_tree(program)
-            else run.run_tree(state.level, state.start, state.end)
-            for run in runs
-        ]
-        if any(tree is None for tree in trees):
-            return None
-        levels = state.height if rng.random() < 0.8 else rng.randint(0, state.height)
-        child = rng.randrange(1 << levels)
-        index, height = (state.index << levels) + child, state.height - levels
-        halves: list[Any] = []
-        for tree in trees:
-            assert tree is not None
-            halves += [tree.node(height, index), tuple(tree.path(index, height, state.height))]
-        previous: tuple[Any, ...] = ()
-        if not height and index and not state.in_step_tree(program):
-            tree = trees[rng.randrange(2)]
-            assert tree is not None
-            previous = (tree.node(0, index - 1), tuple(tree.path(index - 1)))
-        return Descend(child, *halves, *previous)
-
-    def party_of(self, match: Match, side: int) -> Party:
-        owner = match.terms.players[side]
-        return next((party for party in self.parties if party.address == owner), self.parties[0])
-
-    def _plan(self, match: Match, side: int, now: int) -> list[Move]:
-        me, other = self.party_of(match, side), self.party_of(match, 1 - side)
-        log = self.logs.setdefault(id(match), ChainLog())
-        serve = (other.run.serve, other.run.serve_record) if other.serves else (None, None)
-        return plan(
-            match.state,
-            match.terms,
-            side,
-            may_refine=True,
-            own=me.run,
-            opponent=LoggedView(log, 1 - side, *serve),
-            now=now,
-            concede=me.concede,
-        )
-
     def observe(self, action: Action, before: Any) -> None:
-        """Feed the public log of a match or of a trial with accepted moves, one by one."""
+        """Feed what the parties of a match or of a trial know with accepted moves."""
         self.bar.observe(action)
-        if action.match is None:
-            return
-        log = self.logs.setdefault(id(action.match), ChainLog())
-        state = before
-        for move in action.moves:
-            after = apply(state, action.match.terms, move, action.transaction.sender, self.chain.now)
-            log.observe(state, move, after)
-            state = after
+        self.duels.observe(action, before)

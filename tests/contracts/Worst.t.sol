@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Matches} from "./support/Matches.sol";
+import {Runs} from "./support/Runs.sol";
+import {Trees} from "./support/Trees.sol";
+import {Evidence, Exhibit, LogProof, Record} from "contracts/interfaces/IReferee.sol";
+
+/// @notice The most that moves of a match can cost, for the minimum stake (trainer_node/bonds.py): records of 255 inputs,
+/// a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
+/// forge-config: default.isolate = true
+contract WorstGasTest is Matches {
+    uint32 private constant NODE = 0xABCDEF;
+    uint256 private constant NODES = 24;
+    uint256 private constant STEPS = 20;
+    uint256 private constant INPUTS = 255;
+    uint256 private constant OUTPUTS = 8;
+
+    function _saved(string memory move) private {
+        vm.snapshotGasLastCall("worst", move);
+    }
+
+    function _path(uint256 length) private pure returns (bytes32[] memory path) {
+        path = new bytes32[](length);
+        for (uint256 i = 0; i < length; ++i) {
+            path[i] = keccak256(abi.encode(length, i));
+        }
+    }
+
+    /// @dev All inputs come from operator 7; the rest is what attributes may be.
+    function _structure() private pure returns (bytes memory encoded) {
+        encoded = new bytes(8192);
+        (encoded[1], encoded[2], encoded[3]) = (0x07, bytes1(uint8(INPUTS)), bytes1(uint8(OUTPUTS)));
+        for (uint256 k = 0; k < INPUTS; ++k) {
+            encoded[8 + 6 * k] = 0x07;
+        }
+        for (uint256 i = 4 + 6 * INPUTS; i < encoded.length; ++i) {
+            encoded[i] = 0xA5;
+        }
+    }
+
+    /// @dev The last input and all outputs are by these seeds.
+    function _record(uint256 input, uint256 output) private pure returns (Record memory r) {
+        r.structure = sha256(abi.encodePacked(uint8(0x03), _structure()));
+        r.inputs = new bytes32[](INPUTS);
+        for (uint256 k = 0; k < INPUTS; ++k) {
+            r.inputs[k] = keccak256(abi.encode("input", k < INPUTS - 1 ? k : 1000 + input));
+        }
+        r.outputs = new bytes32[](OUTPUTS);
+        for (uint256 k = 0; k < OUTPUTS; ++k) {
+            r.outputs[k] = keccak256(abi.encode("output", k, output));
+        }
+    }
+
+    function _illFormed() private pure returns (Record memory r) {
+        r = _record(0, 0);
+        r.log = keccak256("log");
+    }
+
+    /// @dev A match in the step tree of the only step, at these records; under what is left of them is `source`.
+    function _at(Record memory record0, Record memory record1, bytes32[] memory path)
+        private
+        returns (uint256 id, Exhibit memory e)
+    {
+        (_served.nodeCount, _served.steps) = (uint32(1 << NODES) - 1, 1);
+        (e.record0, e.record1, e.structure, e.structurePath) = (record0, record1, _structure(), _path(NODES));
+        _served.structureRoot = Trees.climb(0x11, record0.structure, NODE, e.structurePath);
+        (bytes32 node0, bytes32 node1) = (Runs.recordHash(record0), Runs.recordHash(record1));
+        id = open(Trees.climb(0x15, node0, NODE, path), Trees.climb(0x15, node1, NODE, path));
+        referee.descend(id, NODE, node0, path, node1, path, 0, new bytes32[](0));
+    }
+
+    function test_openRecord() public {
+        (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
+        referee.openRecord(id, 0, e.record0);
+        _saved("openRecord");
+    }
+
+    function test_judgeStructure() public {
+        (uint256 id, Exhibit memory e) = _at(_record(0, 0), _illFormed(), _path(NODES));
+        referee.judgeStructure(id, e);
+        _saved("judgeStructure");
+    }
+
+    function test_judgeInput() public {
+        bytes32[] memory path = _path(NODES);
+        Evidence memory evidence;
+        evidence.input = uint8(INPUTS - 1);
+        evidence.source = _record(8, 8);
+        evidence.sourcePath = _path(NODES - 1);
+        path[NODES - 1] = Trees.climb(0x15, Runs.recordHash(evidence.source), 7, evidence.sourcePath);
+        (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(1, 0), path);
+        bytes32[] memory sourcePath = new bytes32[](NODES);
+        bytes32[] memory lower = new bytes32[](NODES - 1);
+        for (uint256 i = 0; i < NODES - 1; ++i) {
+            (sourcePath[i], lower[i]) = (evidence.sourcePath[i], path[i]);
+        }
+        sourcePath[NODES - 1] =
+            Trees.climb(0x15, Runs.recordHash(e.record0), NODE & ((1 << (NODES - 1)) - 1), lower);
+        evidence.sourcePath = sourcePath;
+        referee.judgeInput(id, e, evidence);
+        _saved("judgeInput");
+    }
+
+    function test_submit() public {
+        (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
+        referee.submit(id, e);
+        _saved("submit");
+    }
+
+    function test_runTree() public {
+        uint64 span = uint64(1 << STEPS);
+        _served.nodeCount = uint32(1 << NODES) - 1;
+        _served.steps = span * span;
+        (_served.strides[0], _served.strides[1], _served.strides[2]) = (span, 2, 1);
+        bytes32[] memory path = _path(STEPS - 4);
+        bytes32[] memory low = _path(4);
+        (bytes32 node0, bytes32 node1) = (keccak256("0"), keccak256("1"));
+        (bytes32 high0, bytes32 high1) = (Trees.climb(0x16, node0, 7, low), Trees.climb(0x16, node1, 7, low));
+        uint256 id = open(Trees.climb(0x16, high0, 9, path), Trees.climb(0x16, high1, 9, path));
+        referee.descend(id, 9, high0, path, high1, path, 0, new bytes32[](0));
+        bytes32[] memory previousPath = _path(STEPS);
+        for (uint256 i = 0; i < STEPS; ++i) {
+            previousPath[i] = i < 4 ? low[i] : path[i - 4];
+        }
+        previousPath[0] = node0;
+        referee.descend(id, 7, node0, low, node1, low, low[0], previousPath);
+        _saved("descend 4 levels to a checkpoint");
+        bytes32[] memory last = _path(STEPS - 1);
+        uint64 end = uint64(1 << (STEPS - 1)) - 1;
+        (bytes32 finer0, bytes32 finer1) =
+            (Trees.climb(0x16, node0, end, last), Trees.climb(0x16, node1, end, last));
+        vm.prank(alice);
+        referee.refine(id, 0, finer0, last);
+        vm.prank(bob);
+        referee.refine(id, 1, finer1, last);
+        _saved("refine");
+    }
+}

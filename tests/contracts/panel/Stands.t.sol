@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Heard} from "../support/Heard.sol";
+import {Dispute} from "contracts/interfaces/ICourt.sol";
+import {Adjudication, Rules} from "contracts/interfaces/IJobs.sol";
+import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
+import {Reason, Record} from "contracts/interfaces/IReferee.sol";
+import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
+
+/// @notice A Jobs contract and a referee that somebody wrote to free a bond: its rules change while a hearing runs.
+contract Turncoat {
+    Rules private _rules;
+
+    function set(Adjudication adjudication) external {
+        _rules = Rules(adjudication, 2, 1000, 1000, 100);
+    }
+
+    function rulesOf(uint256) external view returns (Rules memory, uint256) {
+        return (_rules, 1 ether);
+    }
+
+    function isVerifier(uint256, address) external pure returns (bool) {
+        return true;
+    }
+
+    function submit(IPanel panel, Submission calldata submission, Dispute calldata dispute) external {
+        panel.hear(submission, dispute);
+    }
+
+    function ruled(uint256, uint8, Reason, address[] calldata) external {}
+}
+
+/// @notice Verifiers who stand by a verdict that was overruled, and the bonds of those who do not. 7 is right.
+contract StandsTest is Heard {
+    /// @dev A true verdict, for side 0, which does not play.
+    function _givenAway() private {
+        _ruled(7, 8, 7);
+        appeal(id, person(2));
+        tryAlone(id, 1, 7, 8);
+        _decided(1, Reason.Timeout);
+        _in(HearingPhase.Defence);
+    }
+
+    function test_anHonestSignerWhoStandsClearsAll() public {
+        _givenAway();
+        stand(id, 1, 7);
+        _in(HearingPhase.Stand);
+        tryHonestly(id, 7, 8);
+        _in(HearingPhase.Done);
+        eq(_bond(0), BOND, "the other signer keeps his bond");
+        eq(_bond(1), BOND, "who stood keeps his");
+        eq(referee.getMatch(id).losers, 1, "the match is over");
+        _free(0);
+        _solvent();
+    }
+
+    function test_anAccuserWhoDoesNotPlayClearsAll() public {
+        _givenAway();
+        stand(id, 0, 7);
+        tryAlone(id, 0, 7, 8);
+        _in(HearingPhase.Done);
+        eq(_bond(0) + _bond(1), 2 * BOND, "bonds");
+    }
+
+    function test_aSignerWhoLosesLosesItsBondAndTheOthersMayStandStill() public {
+        _givenAway();
+        stand(id, 0, 7);
+        tryAlone(id, 1, 7, 8); // an ally of the accuser, say
+        _in(HearingPhase.Defence);
+        eq(_bond(0), 0, "who stood");
+        eq(_bond(1), BOND, "not the other");
+        eq(panel.credit(person(2)), STAKE + BOND / 2, "half to the accuser");
+        stand(id, 1, 7);
+        tryHonestly(id, 7, 8);
+        _in(HearingPhase.Done);
+        eq(_bond(1), BOND, "who stood and won");
+        _solvent();
+    }
+
+    function test_whenTheLastSignerLosesItIsOver() public {
+        _ruled(7, 8, 8);
+        appeal(id, person(1));
+        tryHonestly(id, 7, 8);
+        for (uint256 i = 0; i < 2; ++i) {
+            stand(id, i, 8);
+            tryHonestly(id, 7, 8);
+        }
+        _in(HearingPhase.Done);
+        eq(_bond(0) + _bond(1), 0, "bonds");
+        eq(panel.credit(person(1)), STAKE + BOND, "appeal's bond and half of both");
+        _solvent();
+    }
+
+    function test_aVerdictForNeitherSideIsDefendedWithItsOwnRecord() public {
+        _ruled(7, 8, 9);
+        appeal(id, person(1));
+        tryHonestly(id, 7, 8);
+        stand(id, 0, 9);
+        eq(panel.getHearing(hearingOf(id)).defendant, verifier(0), "defendant");
+        tryHonestly(id, 7, 9);
+        eq(_bond(0), 0, "who stood");
+        _in(HearingPhase.Defence);
+    }
+
+    function test_onlySignersStandInTimeAndForTheirVerdict() public {
+        _hear(Adjudication.Appealable, 7, 8);
+        vote(id, 2, 8);
+        decide(id, 7);
+        appeal(id, person(2));
+        tryAlone(id, 1, 7, 8);
+        (uint256 hearingId, Submission memory s, Dispute memory d) =
+            (hearingOf(id), submissionOf(id), disputeOf(id));
+        (Record memory right, Record memory wrong) = (record(7), record(8));
+        vm.prank(verifier(2)); // it voted for another record
+        refuses(IPanel.NotSigner.selector);
+        panel.stand(hearingId, s, d, right);
+        vm.prank(person(1));
+        refuses(IPanel.NotSigner.selector);
+        panel.stand(hearingId, s, d, right);
+        vm.prank(verifier(0));
+        refuses(IPanel.AnotherRecord.selector);
+        panel.stand(hearingId, s, d, wrong);
+        pass(PERIOD);
+        vm.prank(verifier(0));
+        refuses(IPanel.PeriodOver.selector);
+        panel.stand(hearingId, s, d, right);
+        panel.proceed(hearingId, s);
+        eq(_bond(2), BOND, "who voted otherwise keeps his bond");
+        _free(2);
+    }
+
+    function test_aJobThatChangesItsMindFreesNoBond() public {
+        _ruled(7, 8, 8); // both signers' bonds are held
+        Turncoat crook = new Turncoat();
+        crook.set(Adjudication.Attested);
+        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
+        s.jobs = address(crook);
+        crook.submit(panel, s, d);
+        uint256 hearingId = panel.hearingOf(address(crook), id);
+        (uint8 v, bytes32 r, bytes32 z) = vm.sign(keys[0], panel.verdictDigest(hearingId, 1, 0, root(8)));
+        bytes32 lie = root(8);
+        panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
+        crook.set(Adjudication.Appealable);
+        vm.prank(verifier(0));
+        registry.unregister();
+        pass(7 days);
+        refuses(IPanel.NoAppeal.selector);
+        panel.escalate(hearingId, s, d);
+        panel.proceed(hearingId, s);
+        vm.prank(verifier(0));
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.StillHeld.selector, verifier(0), 1));
+        registry.withdrawBond();
+    }
+
+    function test_aBondIsTakenOnce() public {
+        // The same verifiers sign two lies; the second hearing finds nothing left to take.
+        _ruled(7, 8, 8);
+        uint256 first = id;
+        _ruled(7, 8, 8);
+        for (uint256 i = 0; i < 2; ++i) {
+            (id, first) = (first, id);
+            appeal(id, person(1));
+            tryHonestly(id, 7, 8);
+        }
+        pass(PERIOD);
+        for (uint256 i = 0; i < 2; ++i) {
+            (id, first) = (first, id);
+            proceed(id);
+            _in(HearingPhase.Done);
+        }
+        eq(panel.credit(person(1)), 2 * STAKE + BOND, "two appeals' bonds, half of two bonds");
+        _solvent();
+    }
+}

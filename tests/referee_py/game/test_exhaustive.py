@@ -1,0 +1,266 @@
+"""Every sequence of moves of small matches: the honest side never loses, never owes what it cannot give, and all end.
+
+Trees of height 2 at most: a run tree of one stride, its refinement by another, and the tree of a step of four operators
+at most. What is enumerated:
+
+- the liar's claim and each of its refinements: every set of leaves that differ from the honest ones, those beyond
+  the last leaf included. Beneath the first one that differs is nothing (a hash that nobody can open) or, if all to
+  its right differ as well, every tree of the next kind below. NOTE: what is right of the first difference decides
+  nothing but hashes;
+- the tree of a step in the same way, its first false record being one that nobody can open, or one with a wrong
+  structure, log, number of inputs or of outputs, output, or inputs, with outputs that follow from them or not;
+- moves, in any order with the honest side's: whatever anybody can publish for either side or conclude with what is
+  known of both, each wrong child, level and case included, and every refinement of the liar's. The honest side sends
+  the first move of its plan; the operator before the panel is judged as it should be (tests/referee_py/panel has
+  shown that);
+- time: the liar is silent from any point on. With waits, both clocks may also be used up second by second, the honest
+  one's too, as long as it moves in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from referee_py.errors import InvalidInput
+from referee_py.game import clock, rules, solver
+from referee_py.game.refusals import Refusal
+from referee_py.game.rules import apply, opened, ruled
+from referee_py.game.solver import evidence_of, log_proof_of, plan
+from referee_py.game.state import (
+    ZERO,
+    Descend,
+    Evidence,
+    Exhibit,
+    JudgeInput,
+    JudgeLog,
+    JudgeStructure,
+    LogProof,
+    MatchState,
+    Move,
+    OpenRecord,
+    Phase,
+    Reason,
+    Refine,
+    Reveal,
+    Submit,
+    Timeout,
+)
+from referee_py.game.view import ChainLog, LoggedView
+
+from .small import Lies, junk, small_graph
+from .synthetic import match_terms
+
+START, CLOCK = 1_000, 1
+STRANGER = "0x" + "EE" * 20
+
+
+@dataclass
+class Game:
+    """Explored from every state that can be reached. `served`: the honest side is shown whatever the liar has."""
+
+    lies: Lies
+    honest: int
+    served: bool
+    waits: bool
+    seen: set[object] = field(default_factory=set)
+    ends: set[tuple[Reason, int]] = field(default_factory=set)
+    deepest: int = 0
+
+    def __post_init__(self) -> None:
+        self.terms = match_terms(self.lies.graph, clock=CLOCK)
+        self.program = self.lies.graph.header
+
+    def explore(self) -> None:
+        for claim in self.lies.claims():
+            roots = self.lies.honest.root, claim.root
+            terms = replace(self.terms, roots=roots if self.honest == 0 else roots[::-1])
+            self._go(opened(terms, START), ChainLog(), START, 0)
+
+    def _go(self, state: MatchState, log: ChainLog, now: int, depth: int) -> None:
+        key = self._known(state), tuple(log.children), frozenset(log.records), now
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        self.deepest = max(self.deepest, depth)
+        if state.phase is Phase.DONE:
+            assert not state.losers >> self.honest & 1, state
+            assert now <= START + 2 * CLOCK + 1
+            self.ends.add((state.reason, state.level))
+            return
+        moves = self._plan(state, log, now)
+        # Else its clock would run with nothing to be done about it; so silence is the other side's loss.
+        assert moves or not clock.owing(state) >> self.honest & 1, state
+        for move, sender in [
+            *((move, self.terms.players[self.honest]) for move in moves[:1]),
+            *((move, self.terms.players[1 - self.honest]) for move in self._any(state)),
+        ]:
+            try:
+                after = self._applied(state, move, sender, now)
+            except (Refusal, InvalidInput):
+                continue
+            self._go(after, _told(log, state, move, after), now, depth + 1)
+        if self._may_wait(state, now, bool(moves)):
+            self._go(state, log, now + 1, depth + 1)
+
+    def _known(self, state: MatchState) -> MatchState:
+        """NOTE: in Refine, the root of a side that has not refined is that of the tree above, and counts no more."""
+        if state.phase is not Phase.REFINE:
+            return state
+        root = tuple(root if state.posted >> side & 1 else ZERO for side, root in enumerate(state.root))
+        return replace(state, root=root)  # type: ignore[arg-type]
+
+    def _plan(self, state: MatchState, log: ChainLog, now: int) -> list[Move]:
+        serve = (self.lies.serve, self.lies.serve_record) if self.served else (None, None)
+        view = LoggedView(log, 1 - self.honest, *serve)
+        own = self.lies.honest
+        return plan(state, self.terms, self.honest, may_refine=True, own=own, opponent=view, now=now)
+
+    def _applied(self, state: MatchState, move: Move, sender: str, now: int) -> MatchState:
+        after = apply(state, self.terms, move, sender, now)
+        if after.phase is not Phase.HEARING:
+            return after
+        record = self.lies.records[after.node[self.honest]]
+        truth = self.lies.graph.truth(after.index, record.inputs, record.log).hash()
+        return ruled(after, sum(1 << side for side in (0, 1) if after.node[side] != truth), Reason.OPERATOR)
+
+    def _may_wait(self, state: MatchState, now: int, moves: bool) -> bool:
+        """Whether a second goes by. Without waits it does so only where nobody but the liar can do anything."""
+        if clock.late(state, now) or (moves and not self.waits):
+            return False
+        return not clock.late(state, now + 1) >> self.honest & 1
+
+    # --- what anybody may try -----------------------------------------------------------------------------------------
+
+    def _any(self, state: MatchState) -> Iterator[Move]:
+        yield Timeout()
+        match state.phase:
+            case Phase.WALK:
+                yield from self._walks(state)
+            case Phase.REFINE:
+                yield from self._refinements(state)
+            case Phase.OPEN:
+                yield from self._cases(state)
+
+    def _walks(self, state: MatchState) -> Iterator[Move]:
+        tag = state.tag(self.program)
+        trees = [self.lies.serve(tag, root, 0) for root in state.root]
+        for side, tree in enumerate(trees):
+            if tree is not None:
+                levels = min(state.height, rules.MAX_GENERATIONS)
+                yield Reveal(side, tuple(tree.descendants(state.height, state.index, levels)))
+        first, second = trees
+        if first is None or second is None:
+            return
+        for levels in range(1, state.height + 1):
+            for child in range(1 << levels):
+                index, height = (state.index << levels) + child, state.height - levels
+                nodes = [tree.node(height, index) for tree in (first, second)]
+                paths = [tuple(tree.path(index, height, state.height)) for tree in (first, second)]
+                move = Descend(child, nodes[0], paths[0], nodes[1], paths[1])
+                yield move
+                if not height and index:
+                    for tree in (first, second):
+                        before = tree.node(0, index - 1), tuple(tree.path(index - 1))
+                        yield replace(move, previous=before[0], previous_path=before[1])
+
+    def _refinements(self, state: MatchState) -> Iterator[Move]:
+        liar = 1 - self.honest
+        level, count = rules.refinement(state, self.terms)
+        for tree in self.lies.refinements(level, state.start, state.end, state.node[liar]):
+            yield Refine(liar, tree.root, tuple(tree.path(count - 1)))
+            yield Refine(self.honest, tree.root, tuple(tree.path(count - 1)))
+        honest = self.lies.honest.run_tree(level, state.start, state.end)
+        yield Refine(liar, honest.root, tuple(honest.path(count - 1)))
+
+    def _cases(self, state: MatchState) -> Iterator[Move]:
+        records = [self.lies.records.get(node) for node in state.node]
+        for side, record in enumerate(records):
+            if record is not None:
+                yield OpenRecord(side, record)
+        first, second = records
+        if first is None or second is None:
+            return
+        graph = self.lies.graph
+        exhibit = Exhibit(
+            first, second, graph.structure(state.index), tuple(graph.structure_path(state.index))
+        )
+        yield JudgeStructure(exhibit)
+        yield Submit(exhibit)
+        yield JudgeLog(exhibit, log_proof_of(self.lies.honest, state) or LogProof(ZERO, ZERO, (), ()))
+        for k, operand in enumerate(graph.operands[state.index]):
+            yield JudgeInput(exhibit, Evidence(k))
+            right = evidence_of(self.lies.honest, state, k, operand)
+            if right is not None:
+                yield JudgeInput(exhibit, right)
+                yield JudgeInput(exhibit, replace(right, source=first))
+                yield JudgeInput(exhibit, replace(right, source=second))
+                yield JudgeInput(exhibit, replace(right, tensor=junk("tensor")))
+
+
+def _told(log: ChainLog, before: MatchState, move: Move, after: MatchState) -> ChainLog:
+    """What the chain has shown after the move, too."""
+    told = ChainLog()
+    told.children, told.records = list(log.children), dict(log.records)
+    told.observe(before, move, after)
+    return told
+
+
+def play(
+    monkeypatch: pytest.MonkeyPatch,
+    shape: tuple[int, int, tuple[int, ...]],
+    honest: int,
+    *,
+    served: bool,
+    generations: int = 4,
+    waits: bool = False,
+) -> Game:
+    """Nodes, steps and strides. `generations`: how far down one reveal goes."""
+    for module in (rules, solver):
+        monkeypatch.setattr(module, "MAX_GENERATIONS", generations)
+    game = Game(Lies(small_graph(*shape)), honest, served, waits)
+    game.explore()
+    print(f"{len(game.seen)} states, {len(game.ends)} kinds of ends, {game.deepest} deep")
+    return game
+
+
+Shape = tuple[int, int, tuple[int, ...]]
+QUICK = [
+    ((3, 4, (2, 1)), {}),  # a step tree with a place beyond its last leaf
+    ((2, 5, (2, 1)), {}),  # a run tree with one, and a last interval of one step
+    ((2, 5, (2, 1)), {"generations": 1}),
+    ((1, 3, (3, 1)), {"waits": True}),  # a run tree of one leaf, and a step tree of one
+    ((2, 2, (2, 1)), {"waits": True}),
+]
+SLOW = [
+    (shape, options)
+    for shape in ((3, 6, (2, 1)), (2, 8, (4, 1)), (4, 8, (4, 1)), (4, 12, (4, 1)))
+    for options in ({}, {"generations": 1}, {"waits": True})
+]
+
+
+@pytest.mark.parametrize("honest", [0, 1])
+@pytest.mark.parametrize("served", [True, False], ids=["served", "withheld"])
+@pytest.mark.parametrize(("shape", "options"), QUICK, ids=str)
+def test_every_match(
+    monkeypatch: pytest.MonkeyPatch, shape: Shape, options: dict[str, Any], served: bool, honest: int
+) -> None:
+    game = play(monkeypatch, shape, honest, served=served, **options)
+    # The play is worth something only if it gets to the end of every way; one operator, or full trees, have not all.
+    want = {Reason.TIMEOUT, Reason.STRUCTURE, Reason.INPUT_CHECKPOINT, Reason.INPUT_CONSTANT, Reason.OPERATOR}
+    want |= {Reason.INPUT_NODE, Reason.INPUT_STEP} if shape[0] > 1 else set()
+    want |= {Reason.PADDING} if shape[1] > 3 else set()
+    assert {reason for reason, _ in game.ends} == want
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("served", [True, False], ids=["served", "withheld"])
+@pytest.mark.parametrize(("shape", "options"), SLOW, ids=str)
+def test_every_larger_match(
+    monkeypatch: pytest.MonkeyPatch, shape: Shape, options: dict[str, Any], served: bool
+) -> None:
+    play(monkeypatch, shape, int(served), served=served, **options)

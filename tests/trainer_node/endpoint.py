@@ -1,0 +1,51 @@
+"""An RPC endpoint of which a test says what it answers, over real HTTP, and a client that reads it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from trainer_node.chain import ChainClient, Deployment, connect
+from trainer_node.chain.contracts import NAMES
+
+ADDRESS = "0x000000000000000000000000000000000000dEaD"
+DEPLOYMENT = Deployment(31337, 0, dict.fromkeys(NAMES, ADDRESS), dict.fromkeys(NAMES, "0x00"))
+
+
+class Endpoint:
+    """Answers `eth_chainId` well, so that one can connect; everything else with `answer(request)`: status and body."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[dict], tuple[int, bytes]] = lambda _: (500, b"")
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, body = (200, result(request, "0x7a69"))
+                if request["method"] != "eth_chainId":
+                    status, body = endpoint.answer(request)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def client(self) -> ChainClient:
+        """It reads a deployment whose contracts are all at one address."""
+        return ChainClient(connect(self.url, 31337, timeout_s=0.5, max_bytes=1 << 20), DEPLOYMENT)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def result(request: dict, value: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": value}).encode()

@@ -1,0 +1,198 @@
+"""An endpoint whose answers are well formed and tell of what cannot be: every one becomes one of our errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
+
+from referee_py.game.jobs import JobPhase
+from referee_py.game.state import Phase, Reason
+from referee_py.panel.state import HearingPhase, Submission, dispute_hash, dispute_wire, hearing_id
+from referee_py.trial import Stage
+from trainer_node.chain.client import Snapshot
+from trainer_node.chain.contracts import load_artifact
+from trainer_node.errors import RpcCorrupt
+
+from .endpoint import ADDRESS, Endpoint, result
+from .test_hearings import PLAYERS, RECORDS, SETTING
+
+JOB, MATCH, HEARING = 3, 7, hearing_id(ADDRESS, 7)
+DISPUTE = SETTING.dispute
+SUBMISSION = Submission(MATCH, ADDRESS, JOB, 5, 3, PLAYERS, RECORDS, dispute_hash(DISPUTE))
+SOUND: dict[str, dict[str, Any]] = {
+    "viewOf": {"phase": JobPhase.CHALLENGE, "strides": [1], "clock": 9, "adjudication": 1},
+    "getMatch": {"phase": Phase.HEARING, "jobs": ADDRESS, "jobId": JOB},
+    "getHearing": {"phase": HearingPhase.TRIAL, "adjudication": 1, "trials": 1, "file": SUBMISSION.hash()},
+    "getTrial": {"stage": Stage.OUTPUTS, "file": dispute_hash(DISPUTE)},
+}
+"""What each view answers; whatever is not named is zero."""
+EVENTS: dict[str, dict[str, Any]] = {
+    "Submitted": {"submission": SUBMISSION.wire(), "dispute": dispute_wire(DISPUTE)},
+    "TrialOpened": {"id": 1, "dispute": dispute_wire(DISPUTE)},
+}
+
+
+class Liar:
+    """Answers for all contracts at once: `answers` are what views give, `events` what every subject's log has."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        abis = [item for name in ("Jobs", "Referee", "Panel", "Court") for item in load_artifact(name).abi]
+        functions = [item for item in abis if item["type"] == "function"]
+        self._functions = {"0x" + function_abi_to_4byte_selector(item).hex(): item for item in functions}
+        self._events = {item["name"]: item for item in abis if item["type"] == "event"}
+        self.answers = {name: dict(given) for name, given in SOUND.items()}
+        self.events = list(EVENTS.items())
+        endpoint.answer = lambda request: (200, result(request, self._answer(request)))
+        self.client = endpoint.client()
+
+    def snapshot(self) -> Snapshot:
+        return self.client.snapshot()
+
+    def _answer(self, request: dict[str, Any]) -> object:
+        match request["method"]:
+            case "eth_call":
+                return self._called(request["params"][0]["data"])
+            case "eth_getLogs":
+                return self._logs(request["params"][0]["topics"])
+        return {"number": "0x5", "hash": "0x" + "11" * 32, "timestamp": "0x1"}
+
+    def _called(self, data: str) -> str:
+        item = self._functions[data[:10]]
+        given = self.answers[item["name"]]
+        types = [collapse_if_tuple(part) for part in item["outputs"]]
+        return "0x" + encode(types, [_value(part, given) for part in item["outputs"]]).hex()
+
+    def _logs(self, topics: list[Any]) -> list[dict[str, object]]:
+        wanted, subject = topics[0], topics[1]
+        found = [(self._events[name], given) for name, given in self.events]
+        named = [(item, given, "0x" + event_abi_to_log_topic(item).hex()) for item, given in found]
+        asked = [one for one in named if one[2] in wanted]
+        return [_log(k, item, given, [topic, subject]) for k, (item, given, topic) in enumerate(asked)]
+
+
+def _log(place: int, item: Any, given: dict[str, Any], topics: list[str]) -> dict[str, object]:
+    indexed = [part for part in item["inputs"] if part["indexed"]][1:]
+    plain = [part for part in item["inputs"] if not part["indexed"]]
+    data = encode([collapse_if_tuple(part) for part in plain], [_value(part, given) for part in plain])
+    words = [encode([part["type"]], [_value(part, given)]).hex() for part in indexed]
+    return {
+        "address": ADDRESS,
+        "topics": [*topics, *("0x" + word for word in words)],
+        "data": "0x" + data.hex(),
+        "blockNumber": "0x1",
+        "blockHash": "0x" + "11" * 32,
+        "transactionHash": "0x" + "33" * 32,
+        "transactionIndex": "0x0",
+        "logIndex": hex(place),
+        "removed": False,
+    }
+
+
+def _value(item: Any, given: dict[str, Any]) -> Any:
+    """The value of that part of an answer: what is given for its name, else zero."""
+    kind = item["type"]
+    if item["name"] in given:
+        return given[item["name"]]
+    if kind.endswith("[]"):
+        return []
+    if kind.endswith("]"):
+        inner, count = kind[:-1].rsplit("[", 1)
+        return [_value({**item, "type": inner}, given) for _ in range(int(count))]
+    if kind == "tuple":
+        return tuple(_value(part, given) for part in item["components"])
+    zeros = {"address": "0x" + "00" * 20, "bool": False, "string": "", "bytes": b"", "bytes32": bytes(32)}
+    return zeros.get(kind, 0)
+
+
+@pytest.fixture
+def liar() -> Iterator[Liar]:
+    endpoint = Endpoint()
+    yield Liar(endpoint)
+    endpoint.close()
+
+
+def read_job(snapshot: Snapshot) -> object:
+    return snapshot.job(JOB)
+
+
+def read_match(snapshot: Snapshot) -> object:
+    return snapshot.match(snapshot.job(JOB), MATCH)
+
+
+def read_hearing(snapshot: Snapshot) -> object:
+    return snapshot.hearing(snapshot.job(JOB), MATCH)
+
+
+def read_trial(snapshot: Snapshot) -> object:
+    found = snapshot.hearing(snapshot.job(JOB), MATCH)
+    assert found is not None
+    return snapshot.trial(found)
+
+
+READS: list[Callable[[Snapshot], object]] = [read_job, read_match, read_hearing, read_trial]
+
+
+@pytest.mark.parametrize("read", READS)
+def test_what_can_be_is_read(liar: Liar, read: Callable[[Snapshot], object]) -> None:
+    assert read(liar.snapshot()) is not None
+
+
+@pytest.mark.parametrize(
+    ("read", "view", "name", "number"),
+    [
+        (read_job, "viewOf", "phase", max(JobPhase) + 1),
+        (read_job, "viewOf", "adjudication", 3),
+        (read_match, "getMatch", "phase", max(Phase) + 1),
+        (read_match, "getMatch", "reason", max(Reason) + 1),
+        (read_hearing, "getHearing", "phase", max(HearingPhase) + 1),
+        (read_hearing, "getHearing", "adjudication", 255),
+        (read_trial, "getTrial", "stage", max(Stage) + 1),
+        (read_trial, "getTrial", "kind", 4),
+    ],
+)
+def test_a_number_that_no_contract_gives_is_refused(
+    liar: Liar, read: Callable[[Snapshot], object], view: str, name: str, number: int
+) -> None:
+    liar.answers[view][name] = number
+    with pytest.raises(RpcCorrupt, match=rf"\b{number}\b"):
+        read(liar.snapshot())
+
+
+def test_a_decision_for_no_reason_is_refused(liar: Liar) -> None:
+    liar.events = [("Decided", {"losers": 1, "reason": max(Reason)})]
+    assert liar.snapshot().history(MATCH).reason is max(Reason)
+    liar.events = [("Decided", {"losers": 1, "reason": max(Reason) + 1})]
+    with pytest.raises(RpcCorrupt, match="Reason"):
+        liar.snapshot().history(MATCH)
+
+
+def test_who_has_not_voted_cannot_be_slashed(liar: Liar) -> None:
+    liar.events.append(("Slashed", {"verifier": ADDRESS, "bond": 1}))
+    with pytest.raises(RpcCorrupt, match="no vote that stands"):
+        read_hearing(liar.snapshot())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stateBytes": 0, "hi": 8, "steps": 8},
+        {"stateBytes": 8, "hi": 0, "steps": 8},
+        {"stateBytes": 8, "hi": 9, "steps": 8},
+        {"stateBytes": 8, "lo": 8, "hi": 8, "steps": 8},
+    ],
+    ids=str,
+)
+def test_a_chain_without_steps_is_not_open(liar: Liar, changes: dict[str, int]) -> None:
+    liar.answers["getTrial"] |= {"stage": Stage.POST, **changes}
+    with pytest.raises(RpcCorrupt, match="cannot be open"):
+        read_trial(liar.snapshot())
+
+
+def test_an_answer_about_steps_that_nobody_has_told_of_is_refused(liar: Liar) -> None:
+    liar.events.append(("StateAnswered", {"lo": 0, "hi": 1, "own": b"\1" * 8}))
+    with pytest.raises(RpcCorrupt, match="states before it"):
+        read_trial(liar.snapshot())

@@ -1,0 +1,158 @@
+"""Releases on a real chain: a node takes what was published, and refuses what is withdrawn or not its own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from eth_account import Account
+
+from trainer_node.chain import Deployment, TransactionManager, connect
+from trainer_node.chain.contracts import EXACT_RULES, error_decoder, load_artifact
+from trainer_node.chain.outbox import Call
+from trainer_node.chain.releases import same_code
+from trainer_node.config import Settings
+from trainer_node.db import Database
+from trainer_node.deploy import Parameters, creation_code, deploy, publish, refuse_unpublishable
+from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
+from trainer_node.service import open_client
+
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=1)
+
+
+class Publisher:
+    """A deployment, and a list on which it is version 1.0."""
+
+    def __init__(self, anvil: Any, folder: Path) -> None:
+        self.url = anvil.url
+        self.web3 = connect(anvil.url, 31337)
+        self.sender, self.stranger = (self.account(key) for key in anvil.keys[:2])
+        self.file = folder / "31337.json"
+        self.deployment = deploy(self.web3, self.sender, self.file, PARAMETERS, chain_id=31337)
+        self.releases = publish(self.sender, self.deployment, "1.0", None, self.web3)
+
+    def account(self, key: str) -> TransactionManager:
+        return TransactionManager(
+            connect(self.url, 31337),
+            Account.from_key(key),
+            Database(None),
+            chain_id=31337,
+            poll_s=0.02,
+            decode=error_decoder(),
+        )
+
+    def settings(self, **changes: Any) -> Settings:
+        values = {"rpc_url": self.url, "releases": self.releases.address, "release": "1.0", **changes}
+        return Settings(**values)
+
+    def listed(self, version: str, **others: str) -> Deployment:
+        """What a node makes of the same release with other contracts in places of its own."""
+        addresses = {**self.deployment.addresses, **others}
+        self.sender.send(self.releases.publish(version, self.deployment.block, addresses))
+        return self.releases.deployment(version, 31337)
+
+    def create(self, name: str, *arguments: object) -> str:
+        receipt = self.sender.send(Call(f"deploy {name}", None, creation_code(name, *arguments)))
+        assert receipt.contract is not None
+        return str(self.web3.to_checksum_address(receipt.contract))
+
+    def rpc(self, method: str, *params: object) -> None:
+        self.web3.provider.make_request(method, list(params))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def publisher(anvil, tmp_path: Path) -> Publisher:
+    return Publisher(anvil, tmp_path)
+
+
+def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
+    client = open_client(publisher.settings())
+    found, deployed = client.deployment, publisher.deployment
+    assert set(found.addresses) == {"Jobs", "Referee", "Panel", "Court", "VerifierRegistry"}
+    assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
+    assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
+    assert (found.chain_id, found.block) == (31337, deployed.block)
+    assert client.snapshot().job_count() == 0
+
+
+def test_a_list_and_a_version_go_together(publisher: Publisher) -> None:
+    for changes in ({"release": None}, {"releases": None}):
+        with pytest.raises(ConfigError, match="go together"):
+            open_client(publisher.settings(**changes))
+    with pytest.raises(ReleaseRefused, match=r"no release '2\.0'"):
+        open_client(publisher.settings(release="2.0"))
+    with pytest.raises(WrongChain, match="no list of releases"):
+        open_client(publisher.settings(releases=publisher.deployment.jobs))
+    with pytest.raises(ValueError, match="checksum"):
+        publisher.settings(releases=publisher.releases.address.lower())
+
+
+def test_a_superseded_release_is_warned_of_and_a_withdrawn_one_refused(publisher: Publisher) -> None:
+    publisher.sender.send(publisher.releases.supersede("1.0", "1.1 is faster"))
+    with structlog.testing.capture_logs() as told:
+        open_client(publisher.settings())
+    assert [event["reason"] for event in told if event["event"] == "release.superseded"] == ["1.1 is faster"]
+    publisher.sender.send(publisher.releases.withdraw("1.0", "a bug in the court"))
+    with pytest.raises(ReleaseRefused, match="withdrawn: 'a bug in the court'"):
+        open_client(publisher.settings())
+
+
+def test_other_code_than_was_published_is_refused(publisher: Publisher) -> None:
+    at = publisher.deployment.addresses["Panel"]
+    publisher.rpc("anvil_setCode", at, "0x" + load_artifact("Jobs").runtime.hex())
+    with pytest.raises(ReleaseRefused, match=r"Panel .* is not that with which '1\.0' was published"):
+        open_client(publisher.settings())
+
+
+def test_other_code_than_this_builds_is_refused_whoever_published_it(publisher: Publisher) -> None:
+    with pytest.raises(ReleaseRefused, match="other code as Court"):
+        publisher.listed("1.1", Court=publisher.deployment.addresses["Opset1"])
+
+
+def test_contracts_that_go_by_others_are_refused(publisher: Publisher) -> None:
+    other = publisher.create("VerifierRegistry", 1, 1)
+    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as REGISTRY"):
+        publisher.listed("1.1", VerifierRegistry=other)
+
+
+def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) -> None:
+    at = publisher.deployment.addresses
+    exact = [at[name] for name in EXACT_RULES]
+    exact[4] = at["Sources"]
+    opset = publisher.create("Opset1", exact, exact)
+    court = publisher.create("Court", opset)
+    panel = publisher.create("Panel", court, at["VerifierRegistry"])
+    referee = publisher.create("Referee", panel)
+    with pytest.raises(ReleaseRefused, match="other code as Reductions"):
+        publisher.listed("1.1", Court=court, Panel=panel, Referee=referee)
+
+
+def test_only_the_publisher_publishes_and_each_version_once(publisher: Publisher) -> None:
+    releases = publisher.releases
+    with pytest.raises(DeployError, match=r"only .* publishes"):
+        refuse_unpublishable(releases, "1.1", publisher.stranger.address)
+    with pytest.raises(DeployError, match="already"):
+        refuse_unpublishable(releases, "1.0", publisher.sender.address)
+    refuse_unpublishable(releases, "1.1", publisher.sender.address)
+    call = releases.publish("1.1", 0, publisher.deployment.addresses)
+    with pytest.raises(Reverted, match="OwnableUnauthorizedAccount"):
+        publisher.stranger.send(call)
+    publisher.sender.send(call)
+    with pytest.raises(Reverted, match="VersionTaken"):
+        publisher.sender.send(call)
+    assert [release.version for release in releases.every()] == ["1.0", "1.1"]
+
+
+def test_code_is_compared_but_for_its_immutables() -> None:
+    court = load_artifact("Court")
+    at = court.runtime.index(b"\x7f" + bytes(32))
+    filled = court.runtime[: at + 1] + b"\xab" * 32 + court.runtime[at + 33 :]
+    assert same_code(court.runtime, court)
+    assert same_code(filled, court)
+    assert not same_code(filled[:-1], court)
+    assert not same_code(filled + b"\0", court)
+    assert not same_code(b"", court)
+    for place in (0, at, at - 1, at + 33, len(filled) - 1):
+        assert not same_code(filled[:place] + bytes([filled[place] ^ 1]) + filled[place + 1 :], court)

@@ -1,0 +1,114 @@
+"""The least stake of a chain, from measured gas: half of it, the winner's prize, pays for the worst dispute.
+
+stake = PRIZE_DIVISOR x price of gas x sum over the moves that one side may have to send (times x gas)
+
+The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
+inputs, the verifiers are silent or wrong, and the court judges it. Gas is that of transactions of one move each, as
+measured by tests/contracts/Worst.t.sol, tests/contracts/Gas.t.sol (GAME_GAS) and tests/trial/test_worst.py (TRIAL_GAS);
+tests/trainer_node/test_bonds.py and the latter hold the tables against what is measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from web3 import Web3
+
+from referee_py.commit import depth_of
+from referee_py.game.escrow import PRIZE_DIVISOR
+from referee_py.game.state import MAX_GENERATIONS
+from referee_py.program.structure import MAX_NODES
+
+from .chain.rpc import guarded
+from .chain.views import MAX_STRIDES
+from .errors import RpcCorrupt
+
+GAME_GAS = {
+    "commitChallenge": 80_000,
+    "challenge": 620_000,
+    "reveal": 58_000,
+    "descend": 112_000,
+    "refine": 106_000,
+    "openRecord": 365_000,
+    "submit": 1_230_000,
+    "appeal": 1_350_000,
+    "proceed": 136_000,
+    "finalize": 127_000,
+    "withdraw": 31_000,
+}
+"""Of moves of a job, a match and a hearing."""
+
+TRIAL_GAS = {
+    "showOutput": 725_000,
+    "reveal": 60_000,
+    "descend": 740_000,
+    "showLeaf": 67_000,
+    "compare": 3_150_000,
+    "post": 99_000,
+    "answer": 124_000,
+    "judge": 3_070_000,
+}
+"""Of moves of a trial."""
+
+RUN_ROUNDS = 24
+"""How often both sides publish and one concludes on the way down the run trees, which are 8 of height 20 at most
+(package.MAX_RUN_LEAVES) and cover 2^64 steps."""
+STEP_ROUNDS = -(-depth_of(MAX_NODES) // MAX_GENERATIONS)
+DATA_ROUNDS = -(-33 // MAX_GENERATIONS)
+"""A tensor has less than 2^40 elements of 8 bytes, in leaves of 1 KiB."""
+CHAIN_ROUNDS = 13
+"""A chain has less than 2^40 steps; states of 200 bytes, the longest, are posted for ten places at a time."""
+
+PRICE_FACTOR = 4
+"""Of the chain's price when it is deployed: what an honest party may have to pay on a bad day."""
+_MAX_PRICE = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """So many moves of a kind, at most so much gas each."""
+
+    move: str
+    times: int
+    gas: int
+
+    @property
+    def total(self) -> int:
+        return self.times * self.gas
+
+
+def worst_dispute() -> tuple[Line, ...]:
+    """What an honest challenger may have to send before it is paid. NOTE: of post and answer each side makes one."""
+    rounds = RUN_ROUNDS + STEP_ROUNDS
+    game = {
+        "commitChallenge": 1,
+        "challenge": 1,
+        "reveal": rounds,
+        "descend": rounds,
+        "refine": MAX_STRIDES - 1,
+    }
+    game |= dict.fromkeys(("openRecord", "submit", "appeal", "proceed", "finalize"), 1)
+    trial = {"showOutput": 1, "reveal": DATA_ROUNDS, "descend": DATA_ROUNDS, "showLeaf": 1, "compare": 1}
+    trial |= {"answer": CHAIN_ROUNDS, "judge": 1}
+    lines = [Line(move, times, GAME_GAS[move]) for move, times in game.items()]
+    lines += [Line(f"{move}, in the trial", times, TRIAL_GAS[move]) for move, times in trial.items()]
+    return (*lines, Line("withdraw, at both contracts", 2, GAME_GAS["withdraw"]))
+
+
+def worst_gas() -> int:
+    """All of them together."""
+    return sum(line.total for line in worst_dispute())
+
+
+def least_stake(price: int) -> int:
+    """Wei, at that many wei for a unit of gas: the prize covers the winner's gas in the worst dispute."""
+    return PRIZE_DIVISOR * worst_gas() * price
+
+
+def chain_price(web3: Web3) -> int:
+    """Wei for a unit of gas now. Raises RpcUnavailable, or RpcCorrupt for what no chain asks."""
+    with guarded("eth_gasPrice"):
+        price = int(web3.eth.gas_price)
+        if not 0 < price <= _MAX_PRICE:
+            raise RpcCorrupt(f"eth_gasPrice gave {price} wei; a price is from 1 to {_MAX_PRICE}")
+    return price

@@ -1,0 +1,217 @@
+"""A deployment by its version: which contracts are which release, from the publisher's list on the chain (IReleases).
+
+SAFETY: a list names addresses, and somebody keeps it. So a node takes a release only if every contract of it, down to
+the rules of single operators, is the code that this build of Assay would deploy, and they know each other and nobody
+else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import structlog
+from eth_utils.crypto import keccak
+from repops.opset import OPSET_VERSION, lookup
+from web3 import Web3
+
+from referee_py.program import MODE_REPOPS_F32
+from referee_py.rounding import Rounding
+
+from ..errors import ReleaseRefused, Reverted, WrongChain
+from .contracts import EXACT_RULES, ROUNDED_RULES, ContractArtifact, Deployment, ErrorDecoder, load_artifact
+from .outbox import Call
+from .rpc import guarded
+from .views import known
+
+PARTS = {
+    "jobs": "Jobs",
+    "referee": "Referee",
+    "panel": "Panel",
+    "court": "Court",
+    "registry": "VerifierRegistry",
+}
+"""The contracts of a release by their names in the contract."""
+ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
+"""An operator of each family, in the order of Opset1."""
+LINKS = (
+    ("Jobs", "REGISTRY", "VerifierRegistry"),
+    ("Referee", "PANEL", "Panel"),
+    ("Panel", "COURT", "Court"),
+    ("Panel", "REGISTRY", "VerifierRegistry"),
+)
+"""Who must know whom, and by what."""
+
+_PUSH32 = b"\x7f"
+_MAX_RELEASES = 10_000
+
+_log = structlog.get_logger(__name__)
+
+
+class Status(IntEnum):
+    """What the publisher says of a release. The zero state is no release."""
+
+    NONE = 0
+    CURRENT = 1
+    SUPERSEDED = 2
+    WITHDRAWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release as it was published, and what is said of it since. ``since`` is a block before all its contracts."""
+
+    version: str
+    opset: int
+    status: Status
+    since: int
+    published: int
+    addresses: dict[str, str]
+    code_hashes: dict[str, str]
+    reason: str
+
+
+class Releases:
+    """The list at an address. Every method raises RpcUnavailable or RpcCorrupt."""
+
+    def __init__(self, web3: Web3, address: str) -> None:
+        """Raises WrongChain if there is no such contract."""
+        artifact = load_artifact("Releases")
+        self.web3, self.address = web3, Web3.to_checksum_address(address)
+        self._decode = ErrorDecoder(artifact.abi)
+        if not same_code(self._code(self.address), artifact):
+            raise WrongChain(f"there is no list of releases at {self.address}; check `releases` and chain_id")
+        self.contract = web3.eth.contract(address=self.address, abi=artifact.abi, decode_tuples=True)
+
+    def publisher(self) -> str:
+        """Who may add to the list."""
+        return str(self._view("owner"))
+
+    def every(self) -> list[Release]:
+        """All releases, oldest first."""
+        count = min(int(self._view("releaseCount")), _MAX_RELEASES)
+        return [self._release(self._view("releaseAt", number)) for number in range(1, count + 1)]
+
+    def named(self, version: str) -> Release:
+        """A release by its version. Raises ReleaseRefused if there is none."""
+        try:
+            return self._release(self._view("releaseOf", version))
+        except Reverted as error:
+            if error.name != "NoSuchVersion":
+                raise
+            raise ReleaseRefused(
+                f"{self.address} has no release {version!r}; see `assay release list`"
+            ) from None
+
+    def deployment(self, version: str, chain_id: int) -> Deployment:
+        """The contracts of that version. Raises ReleaseRefused if a node must not use them."""
+        release = self.named(version)
+        if release.status is Status.WITHDRAWN:
+            raise ReleaseRefused(
+                f"release {version!r} was withdrawn: {release.reason!r}; see `assay release list` for another"
+            )
+        if release.opset != OPSET_VERSION:
+            raise ReleaseRefused(
+                f"release {version!r} judges by opset {release.opset}, this build computes opset {OPSET_VERSION}; "
+                f"install the build of that release"
+            )
+        if release.status is Status.SUPERSEDED:
+            _log.warning("release.superseded", version=version, reason=release.reason)
+        self._check(release)
+        return Deployment(chain_id, release.since, release.addresses, release.code_hashes)
+
+    # ------------------------------------------------------------------ moves
+
+    def publish(self, version: str, since: int, addresses: dict[str, str]) -> Call:
+        """Adds these contracts, by their names in a deployment."""
+        parts = tuple(Web3.to_checksum_address(addresses[name]) for name in PARTS.values())
+        return Call.of(self.contract, "publish", version, OPSET_VERSION, since, parts)
+
+    def supersede(self, version: str, reason: str) -> Call:
+        """Says that there is a better one."""
+        return Call.of(self.contract, "supersede", version, reason)
+
+    def withdraw(self, version: str, reason: str) -> Call:
+        """Says that nodes should not use it."""
+        return Call.of(self.contract, "withdraw", version, reason)
+
+    # ------------------------------------------------------------------ checks
+
+    def _check(self, release: Release) -> None:
+        """Raises ReleaseRefused unless the release is what this build would deploy."""
+        for name, address in release.addresses.items():
+            code = self._code(address)
+            if "0x" + keccak(code).hex() != release.code_hashes[name]:
+                raise ReleaseRefused(
+                    f"the code of {name} at {address} is not that with which {release.version!r} was published; "
+                    f"is the chain the right one?"
+                )
+            self._ours(release, name, address, code)
+        for name, getter, other in LINKS:
+            found, want = self._linked(name, release.addresses[name], getter), release.addresses[other]
+            if found != want:
+                raise ReleaseRefused(
+                    f"release {release.version!r}: {name} goes by {found} as {getter}, not by its {other}, {want}"
+                )
+        self._check_rules(release)
+
+    def _check_rules(self, release: Release) -> None:
+        """The same of what the court judges by."""
+        opset = self._linked("Court", release.addresses["Court"], "OPSET")
+        self._ours(release, "Opset1", opset, self._code(opset))
+        for mode, names in ((MODE_REPOPS_F32, EXACT_RULES), (Rounding().mode, ROUNDED_RULES)):
+            for operator, name in zip(ONE_OF_EACH, names, strict=True):
+                rule = self._linked("Opset1", opset, "rule", lookup(operator).id, mode)
+                self._ours(release, name, rule, self._code(rule))
+
+    def _ours(self, release: Release, name: str, address: str, code: bytes) -> None:
+        if not same_code(code, load_artifact(name)):
+            raise ReleaseRefused(
+                f"release {release.version!r} has other code as {name}, at {address}, than this build of Assay; "
+                f"install the build of that release"
+            )
+
+    # ------------------------------------------------------------------ inside
+
+    def _release(self, raw: Any) -> Release:
+        with guarded("release"):
+            parts, codes = raw.parts, raw.codes
+            return Release(
+                version=str(raw.version),
+                opset=raw.opset,
+                status=known(Status, raw.status, "release"),
+                since=raw.since,
+                published=raw.published,
+                addresses={name: str(getattr(parts, part)) for part, name in PARTS.items()},
+                code_hashes={name: "0x" + bytes(getattr(codes, part)).hex() for part, name in PARTS.items()},
+                reason=str(raw.reason),
+            )
+
+    def _view(self, function: str, *given: Any) -> Any:
+        with guarded(function, self._decode):
+            return self.contract.functions[function](*given).call()
+
+    def _linked(self, name: str, address: str, getter: str, *given: Any) -> str:
+        contract = self.web3.eth.contract(
+            address=Web3.to_checksum_address(address), abi=load_artifact(name).abi
+        )
+        with guarded(f"{name}.{getter}"):
+            return str(contract.functions[getter](*given).call())
+
+    def _code(self, address: str) -> bytes:
+        with guarded(f"code of {address}"):
+            return bytes(self.web3.eth.get_code(Web3.to_checksum_address(address)))
+
+
+def same_code(code: bytes, artifact: ContractArtifact) -> bool:
+    """Whether that is a build's runtime code, whatever its immutables: operands of PUSH32 that a build has as zero."""
+    at = 0
+    for number, literal in enumerate(artifact.runtime.split(_PUSH32 + bytes(32))):
+        if number and code[at : at + 1] != _PUSH32:
+            return False
+        at += 33 if number else 0
+        if code[at : at + len(literal)] != literal:
+            return False
+        at += len(literal)
+    return at == len(code) == len(artifact.runtime)

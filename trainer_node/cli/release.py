@@ -1,0 +1,60 @@
+"""`assay release`: the versions of the contracts that a publisher has put on a list on the chain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from referee_py.errors import InvalidInput
+
+from ..chain import Call, Releases, connect
+from ..config import Settings
+from .common import ACCOUNT, CHAIN, out, sender, with_settings
+
+app = typer.Typer(help="Versions of the contracts, on a list on the chain.", no_args_is_help=True)
+
+Version = Annotated[str, typer.Argument(help="The version, as `assay release list` shows it.")]
+Reason = Annotated[str, typer.Argument(help="Why, for whoever uses it: 256 bytes at most.")]
+
+
+def _list(settings: Settings) -> Releases:
+    if settings.releases is None:
+        raise InvalidInput("no list is named; set --releases to the address that `assay deploy` has shown")
+    return Releases(connect(settings.rpc_url, settings.chain_id), settings.releases)
+
+
+@app.command("list")
+@with_settings(CHAIN)
+def list_releases(settings: Settings) -> None:
+    """All releases, oldest first."""
+    releases = _list(settings)
+    table = Table("version", "status", "opset", "Jobs", "block", "reason", box=None)
+    for release in releases.every():
+        # SAFETY: versions and reasons are a publisher's; no markup or control character of theirs is read.
+        words = (release.version, release.status.name.lower(), str(release.opset), release.addresses["Jobs"])
+        row = (*words, str(release.published), release.reason)
+        table.add_row(*(Text("".join(c if c.isprintable() else "\ufffd" for c in word)) for word in row))
+    out.print(table)
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def supersede(settings: Settings, version: Version, reason: Reason) -> None:
+    """There is a better one: nodes that use this one warn. The publisher only."""
+    _say(settings, _list(settings).supersede(version, reason))
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def withdraw(settings: Settings, version: Version, reason: Reason) -> None:
+    """Nodes must not start on it any more. The publisher only; its jobs go on as they are."""
+    _say(settings, _list(settings).withdraw(version, reason))
+
+
+def _say(settings: Settings, call: Call) -> None:
+    with sender(settings) as transactions:
+        receipt = transactions.send(call)
+    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
