@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Tiny} from "./Tiny.sol";
 import {Court} from "contracts/Court.sol";
+import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -19,6 +20,8 @@ abstract contract Stage is Tiny {
     uint32 internal constant CLOCK = 100;
     uint32 internal constant PERIOD = 200;
     uint256 internal constant STAKE = 1 ether;
+    /// @dev Wei a gas of an answer.
+    uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant BOND = 2 ether;
 
     VerifierRegistry internal registry =
@@ -26,7 +29,8 @@ abstract contract Stage is Tiny {
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
