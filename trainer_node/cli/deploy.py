@@ -22,10 +22,16 @@ def deploy_command(
         str, typer.Option(help="Least stake of a claim, in ether: the gas of a worst match.")
     ] = "0.05",
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
+    demand_price: Annotated[
+        float,
+        typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
+    ] = 1.0,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
     """Deploy Jobs and all that it needs to judge, and write deployments/<chain id>.json."""
-    parameters = Parameters(ether(min_bond), leave_delay, ether(min_stake), min_period)
+    parameters = Parameters(
+        ether(min_bond), leave_delay, ether(min_stake), min_period, int(demand_price * 10**9)
+    )
     web3 = connect(settings.rpc_url, settings.chain_id)
     with sender(settings) as transactions:
         deployment = deploy(

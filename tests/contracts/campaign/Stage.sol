@@ -10,6 +10,7 @@ import {Referee} from "contracts/Referee.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Dispute, Opening, Stage as TrialStage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
 import {HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 
@@ -182,5 +183,34 @@ abstract contract Stage is Tiny {
         } else if (t.stage == TrialStage.Step) {
             court.judge(trialId, d, none, new bytes(8), new Opening[](0));
         }
+    }
+
+    // ------------------------------------------------------------------ demands
+
+    function demand(address who, Subject memory s, Place memory place) internal {
+        Place[] memory places = new Place[](1);
+        places[0] = place;
+        uint256 deposit = demands.depositOf(place.piece);
+        vm.prank(who);
+        demands.demand{value: deposit}(s, places);
+    }
+
+    /// @dev As anybody can who has the run.
+    function answerDemand(address who, Subject memory s, Place memory place, uint16 run) internal {
+        uint64 step = 2 * (place.tree + 1);
+        uint256 value = valueOf(run, step, place.node);
+        RecordPiece memory r;
+        r.record = recordOf(value);
+        r.recordPath = _single(recordHash(valueOf(run, step, 1 - place.node)));
+        (r.checkpoint, r.checkpointPath) = (checkpoint(run, step), _single(checkpoint(run, 6 - step)));
+        if (place.piece == Piece.Record) {
+            vm.prank(who);
+            return demands.answerRecord(s, place, r);
+        }
+        TensorPiece memory t;
+        t.shape.dtype = 1;
+        (t.root, t.leaf) = (dataRoot(value), leafOf(value));
+        vm.prank(who);
+        demands.answerLeaf(s, place, r, t);
     }
 }
