@@ -47,10 +47,11 @@ class Demander:
         if program is None:
             return False
         ledger = snapshot.ledger(job)
-        for demand in ledger.open.values():
-            if demand.root == job.logs and snapshot.now > demand.until:
-                act(self._transactions, self._contracts.close(job.id, demand.root, demand.place))
-                return True  # the job is void
+        late = [d for d in ledger.open.values() if d.root == job.logs and snapshot.now > d.until]
+        if late:
+            # NOTE: the first makes the job void, and with that all others are over.
+            self._close(job, ledger, (late[0].root, late[0].place))
+            return True
         shown = Shown(job.program, program, job.logs, ledger.answers)
         missing = shown.missing()
         if not missing:
@@ -60,6 +61,24 @@ class Demander:
         if places and job.phase is JobPhase.CHALLENGE:
             self._demand(snapshot, job, places, ledger)
         return True
+
+    def recover(self, snapshot: Snapshot, job: Job) -> bool:
+        """Get the deposits back that are left in a job that has ended. Whether there were any."""
+        if not is_rounded(job.program.mode):
+            return False
+        ledger = snapshot.ledger(job)
+        mine = self._mine(ledger)
+        if mine:
+            self._close(job, ledger, mine[0])
+        return bool(mine)
+
+    def _mine(self, ledger: Ledger) -> list[tuple[bytes, Place]]:
+        me = self._transactions.address.lower()
+        return [key for key, demand in ledger.open.items() if demand.demander.lower() == me]
+
+    def _close(self, job: Job, ledger: Ledger, first: tuple[bytes, Place]) -> None:
+        keys = dict.fromkeys([first, *self._mine(ledger)])
+        act(self._transactions, self._contracts.closings(job.id, list(keys)[:MAX_PLACES]))
 
     def _demand(self, snapshot: Snapshot, job: Job, places: list[Place], ledger: Ledger) -> None:
         deposits = {piece: snapshot.deposit(piece) for piece in (Piece.DIGESTS, Piece.BLOCKS)}

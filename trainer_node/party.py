@@ -121,6 +121,8 @@ class Party:
         self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
+            if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
+                return True
             if not hearings:
                 if job.id not in self._over:
                     _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())

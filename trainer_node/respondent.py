@@ -41,7 +41,7 @@ class Respondent:
         for demand in due:
             # NOTE: what is late of our own root would cost us the claim; that is for others to say.
             if snapshot.now > demand.until and demand.place.piece.of_logs:
-                act(self._transactions, self._contracts.close(job.id, demand.root, demand.place))
+                act(self._transactions, self._contracts.closings(job.id, [(demand.root, demand.place)]))
         places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
         for batch in self._batches(job, places, replay):
             _log.info("demand.answer", job=job.id, answers=len(batch))

@@ -266,9 +266,13 @@ class Contracts:
         ]
         return _batch(self.demands, calls)
 
-    def close(self, job_id: int, root: bytes, place: Place) -> Call:
-        """One transaction that ends a demand without an answer."""
-        return Call.of(self.demands, "close", self._subject(job_id, root), place.wire())
+    def closings(self, job_id: int, demands: Sequence[tuple[bytes, Place]]) -> Call:
+        """One transaction that ends these demands, by root and place, without an answer."""
+        calls = [
+            Call.of(self.demands, "close", self._subject(job_id, root), place.wire())
+            for root, place in demands
+        ]
+        return _batch(self.demands, calls)
 
     def _subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
         return self.deployment.jobs, job_id, root
