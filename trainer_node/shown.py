@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from repops.opset import Dtype
 
-from referee_py.commit import NO_LOG, Tag, Tree, depth_of
+from referee_py.commit import NO_LOG, Tag, Tree, depth_of, digest, empty
 from referee_py.commit.merkle import fold_descendants
 from referee_py.demand import Answer, Blocks, Digests, Piece, Place
 from referee_py.demand.pieces import page_levels
 from referee_py.demand.state import BLOCK_LEVELS, DIGEST_LEVELS
 from referee_py.program import Program, Terms
-from referee_py.rounding.blocks import BLOCK, block_count, entries_of
+from referee_py.rounding.blocks import BLOCK, LogTree, block_count, entries_of
 from referee_py.rounding.entries import WRITTEN, Log
 from referee_py.rounding.mode import Form
 from referee_py.rounding.primitives import UP
@@ -34,18 +34,45 @@ Answers = Mapping[tuple[bytes, Place], Answer]
 class ShownLog(NodeLog):
     """A log whose digest was shown, with what it says."""
 
-    shown: bytes = NO_LOG
-    log: Log = field(default_factory=lambda: Log.empty(0))
+    shown: bytes
+    log: Log
+    pages: tuple[Blocks, ...]
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
         return self.shown
+
+    def opened(self) -> LogTree:
+        return ShownLogTree(self.log, self.pages)
 
     def read(self) -> Log:
         return self.log
 
     def entries(self, elements: int) -> Log:
         return self.log if self.elements == elements else Log.empty(elements)
+
+
+class ShownLogTree(LogTree):
+    """The blocks of a log that were shown, with the way up from each."""
+
+    def __init__(self, log: Log, pages: Sequence[Blocks]) -> None:
+        super().__init__(log)
+        self._pages = pages
+
+    def block(self, index: int) -> bytes:
+        page, place = self._find(index)
+        return page.blocks[place]
+
+    def path(self, index: int) -> list[bytes]:
+        page, place = self._find(index)
+        leaves = [
+            digest(Tag.LOG_BLOCK, block) if block else empty(Tag.LOG_BLOCK_TREE, 0) for block in page.blocks
+        ]
+        return [*_siblings(Tag.LOG_BLOCK_TREE, leaves, place), *page.path]
+
+    def _find(self, index: int) -> tuple[Blocks, int]:
+        page, place = divmod(index, len(self._pages[0].blocks))
+        return self._pages[page], place
 
 
 class ShownTree(Tree):
@@ -144,7 +171,7 @@ class Shown:
         while len(leaves) < self._terms.node_count:
             page = self._digests(step, len(leaves) >> self._levels)
             for k in range(len(page.digests)):
-                paths[len(leaves) + k] = [*_siblings(page.digests, k), *page.path]
+                paths[len(leaves) + k] = [*_siblings(Tag.LOG_TREE, page.digests, k), *page.path]
             leaves += page.digests
         leaves = leaves[: self._terms.node_count]
         nodes = {
@@ -153,7 +180,7 @@ class Shown:
         tree = ShownTree(Tag.LOG_TREE, self._digests(step, 0).step.root, leaves, paths)
         return ShownStepLog(nodes, shown=tree)
 
-    def _log(self, step: int, node: int, digest: bytes) -> ShownLog:
+    def _log(self, step: int, node: int, found: bytes) -> ShownLog:
         pages = []
         for place in self._pages(step, node):
             answer = self._answers[self._logs, place]
@@ -161,15 +188,15 @@ class Shown:
             pages.append(answer)
         elements = pages[0].elements
         blocks = [block for page in pages for block in page.blocks]
-        return ShownLog(Form.SPARSE, elements, b"", digest, _read(elements, blocks))
+        return ShownLog(Form.SPARSE, elements, b"", found, _read(elements, blocks), tuple(pages))
 
 
-def _siblings(nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
+def _siblings(tag: Tag, nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
     """Of a leaf below the ancestor of these neighbouring leaves, upwards."""
     span = 1
     while span < len(nodes):
         first = ((index // span) ^ 1) * span
-        yield fold_descendants(Tag.LOG_TREE, nodes[first : first + span])
+        yield fold_descendants(tag, nodes[first : first + span])
         span *= 2
 
 

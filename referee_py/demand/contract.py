@@ -13,7 +13,7 @@ from ..game.escrow import Escrow
 from ..game.refusals import require
 from ..game.state import ProgramHeader
 from . import refusals
-from .pieces import check, check_place
+from .pieces import check, check_kind, check_place
 from .state import Answer, DemandState, Piece, Place
 
 ANSWER_GAS, BYTE_GAS = 150_000, 80
@@ -107,6 +107,7 @@ class Demands(Escrow):
             self.demands[subject, place] = Demand(sender, until, members)
 
     def answer(self, subject: Subject, place: Place, answer: Answer, sender: str, now: int) -> None:
+        check_kind(place, answer)
         demand = self._open(subject, place)
         require(now <= demand.until, refusals.AnsweredLate, demand.until)
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)

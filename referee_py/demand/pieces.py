@@ -9,9 +9,11 @@ INVARIANT: of every place that can be demanded, whoever has the whole run has so
 
 from __future__ import annotations
 
+import struct
+
 from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
 
-from ..commit import LEAF_BYTES, NO_LOG, Tag, depth_of, describe, digest, empty, fold_descendants
+from ..commit import LEAF_BYTES, NO_LOG, Tag, depth_of, digest, empty, fold_descendants
 from ..game import refusals as proofs
 from ..game.judge import proven
 from ..game.refusals import require
@@ -50,18 +52,25 @@ def check_place(program: ProgramHeader, place: Place) -> None:
     require(place.node * unit < program.node_count, refusals.NoSuchPlace, place.node)
 
 
+def check_kind(place: Place, answer: Answer) -> None:
+    """Raises WrongPiece for an answer to a demand of another kind."""
+    kinds = {Digests: Piece.DIGESTS, Blocks: Piece.BLOCKS, RecordShown: Piece.RECORD, LeafShown: Piece.LEAF}
+    want = kinds[type(answer)]
+    require(place.piece is want, refusals.WrongPiece, place.piece.name, want.name)
+
+
 def check(program: ProgramHeader, root: bytes, place: Place, answer: Answer) -> int:
     """The bytes that the answer shows. Raises a Refusal for what is none."""
-    match place.piece, answer:
-        case Piece.DIGESTS, Digests():
+    match answer:
+        case Digests():
             return _digests(program, root, place, answer)
-        case Piece.BLOCKS, Blocks():
+        case Blocks():
             return _blocks(program, root, place, answer)
-        case Piece.RECORD, RecordShown():
+        case RecordShown():
             return _record(program, root, place, answer)
-        case Piece.LEAF, LeafShown():
+        case LeafShown():
             return _record(program, root, place, answer.record) + _leaf(place, answer)
-    raise refusals.WrongPiece(f"an answer of {type(answer).__name__} to a demand of {place.piece.name}")
+    raise TypeError(answer)
 
 
 def page_levels(depth: int, most: int) -> int:
@@ -127,13 +136,14 @@ def _leaf(place: Place, answer: LeafShown) -> int:
     if number >= len(tensors):
         return 0
     require(len(answer.shape) <= MAX_RANK, refusals.RankTooHigh, len(answer.shape))
-    require(answer.dtype in set(Dtype), refusals.UnknownDtype, answer.dtype)
-    have = digest(Tag.TENSOR, describe(Dtype(answer.dtype), answer.shape), answer.root)
+    kind = struct.pack(f">BB{len(answer.shape)}Q", answer.dtype, len(answer.shape), *answer.shape)
+    have = digest(Tag.TENSOR, kind, answer.root)
     require(have == tensors[number], refusals.WrongDigest, have, tensors[number])
     elements = 1
     for dim in answer.shape:
         elements *= dim
         require(elements < MAX_ELEMENTS, refusals.TooManyElements, elements)
+    require(answer.dtype in set(Dtype), refusals.UnknownDtype, answer.dtype)
     size = elements * _ITEM_BYTES[Dtype(answer.dtype)]
     count = -(-size // LEAF_BYTES)
     if place.part >= count:
