@@ -25,8 +25,8 @@ from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .contracts import Contracts, Deployment
-from .demands import EVENTS, Ledger, read_ledger
-from .events import Event, read_events
+from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
+from .events import MAX_EVENTS, Event, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
 from .rpc import guarded
@@ -200,7 +200,8 @@ class Snapshot:
 
     def ledger(self, job: Job) -> Ledger:
         """All that was demanded in a job, and all that was answered."""
-        events = list(self._events(self._contracts.demands, [None, job.id], EVENTS))
+        # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
+        events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
         return read_ledger(events, self._client.deployment.jobs)
 
     def deposit(self, piece: Piece) -> int:
@@ -269,9 +270,13 @@ class Snapshot:
             return bound.call(block_identifier=self.block.number)
 
     def _events(
-        self, contract: Contract, topics: list[int | None], names: tuple[str, ...] | None
+        self,
+        contract: Contract,
+        topics: list[int | None],
+        names: tuple[str, ...] | None,
+        most: int = MAX_EVENTS,
     ) -> Iterator[Event]:
         first, last = self._client.deployment.block, self.block.number
         yield from read_events(
-            self._client.web3, contract, topics, names, first, last, self._client.log_range
+            self._client.web3, contract, topics, names, first, last, self._client.log_range, most
         )

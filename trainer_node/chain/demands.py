@@ -13,6 +13,8 @@ from .rpc import guarded
 from .wire import hashes, record_of, values
 
 EVENTS = ("Demanded", "DigestsAnswered", "BlocksAnswered", "RecordAnswered", "LeafAnswered", "Closed")
+MAX_DEMANDS = 1_000_000
+"""Events of a job's demands that are read; each costs its author some 50,000 gas or more."""
 
 
 @dataclass(frozen=True, slots=True)

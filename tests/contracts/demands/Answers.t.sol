@@ -187,6 +187,19 @@ contract AnswersTest is Demanded {
         answer(s, place);
     }
 
+    /// @dev A job of one node in one step, whose logs are this log.
+    function _claimedWith(bytes32 log) private returns (Subject memory) {
+        uint256 job = post(roundedTerms());
+        join(job, person(2));
+        bytes32 commitment = jobs.commitmentOf(job, person(2), root(7), root(7), log, "salt");
+        Claim memory c = claim(7);
+        vm.prank(person(2));
+        jobs.commit(job, commitment);
+        vm.prank(person(2));
+        jobs.reveal(job, c, log, "salt");
+        return Subject(IJobs(address(jobs)), job, log);
+    }
+
     /// @dev A page in which every element has a value of its own: 98,304 bytes.
     function test_theLongestPageFitsInATransactionAndIsPaid() public {
         LogPiece memory a;
@@ -207,21 +220,40 @@ contract AnswersTest is Demanded {
         a.root = Trees.root(Trees.build(0x19, leaves));
         a.log = sha256(abi.encodePacked(uint8(0x09), a.elements, a.root));
         a.step.root = a.log;
-        uint256 job = post(roundedTerms());
-        join(job, person(2));
-        bytes32 commitment = jobs.commitmentOf(job, person(2), root(7), root(7), a.log, "salt");
-        Claim memory c = claim(7);
-        vm.prank(person(2));
-        jobs.commit(job, commitment);
-        vm.prank(person(2));
-        jobs.reveal(job, c, a.log, "salt");
-        Subject memory s = Subject(IJobs(address(jobs)), job, a.log);
+        Subject memory s = _claimedWith(a.log);
         demand(s, blocks(1, 0, 0));
         vm.prank(AUTHOR);
         demands.answerBlocks(s, blocks(1, 0, 0), a);
         uint256 gas = vm.snapshotGasLastCall("Demands", "longest");
         yes(gas < 1 << 24, "EIP-7825");
         yes(demands.credit(AUTHOR) > gas * PRICE, vm.toString(gas));
+    }
+
+    function test_whatManyPlacesCost() public {
+        Subject memory s = ofLogs(_job);
+        Place[] memory list = new Place[](64);
+        for (uint64 i = 0; i < 64; ++i) {
+            list[i] = blocks(1 + i % 5, uint32(i / 5 % 3), i);
+        }
+        demand(s, list);
+        vm.snapshotGasLastCall("Demands", "demand of 64 places");
+        demand(s, digests(1));
+        vm.snapshotGasLastCall("Demands", "demand of a place");
+    }
+
+    /// @dev Only what a log may have can be shown: this block is what the log is of, and says of place 1,023 of 64.
+    function test_whatNoLogHasIsNoAnswer() public {
+        LogPiece memory a;
+        a.elements = 64;
+        a.blocks = new bytes[](1);
+        a.blocks[0] = abi.encodePacked(uint16(1023 << 2 | 2));
+        a.root = sha256(abi.encodePacked(uint8(0x0A), a.blocks[0]));
+        a.log = sha256(abi.encodePacked(uint8(0x09), a.elements, a.root));
+        a.step.root = a.log;
+        Subject memory s = _claimedWith(a.log);
+        demand(s, blocks(1, 0, 0));
+        refuses(IDemands.Unreadable.selector);
+        demands.answerBlocks(s, blocks(1, 0, 0), a);
     }
 
     /// @dev Many answers in one transaction.
