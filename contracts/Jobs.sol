@@ -5,15 +5,17 @@ import {Hash} from "./commit/Hash.sol";
 import {Merkle} from "./commit/Merkle.sol";
 import {Modes} from "./commit/Modes.sol";
 import {Programs} from "./commit/Programs.sol";
+import {IDemands} from "./interfaces/IDemands.sol";
 import {Claim, Group, Job, JobPhase, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
 import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
 import {Board} from "./jobs/Board.sol";
-import {Pairing} from "./jobs/Pairing.sol";
+import {Withheld} from "./jobs/Withheld.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, payments in `Escrow`;
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, what is demanded in
+/// `jobs/Withheld`, payments in `Escrow`;
 /// here is what trainers and challengers do, and the end.
-contract Jobs is Pairing {
+contract Jobs is Withheld {
     // ------------------------------------------------------------------ storage
 
     struct Challenge {
@@ -27,8 +29,9 @@ contract Jobs is Pairing {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IVerifierRegistry registry, uint256 minStake, uint32 minPeriod)
+    constructor(IVerifierRegistry registry, IDemands demands, uint256 minStake, uint32 minPeriod)
         Board(registry, minStake, minPeriod)
+        Withheld(demands)
     {}
 
     // ------------------------------------------------------------------ moves
@@ -110,6 +113,7 @@ contract Jobs is Pairing {
     function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
         Job storage job = _jobs[jobId];
         if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
+        _checkDemands(jobId, job);
 
         // SAFETY: a root is accepted only if anybody could have disputed it to the end; here somebody found no place.
         if (_claims[jobId].length == MAX_CLAIMS) return _void(jobId, job);

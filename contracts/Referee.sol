@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Modes} from "./commit/Modes.sol";
+import {Programs} from "./commit/Programs.sol";
 import {Program} from "./interfaces/IJobs.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
 import {Docket, Match, Reason} from "./interfaces/IReferee.sol";
@@ -36,8 +37,7 @@ contract Referee is Walk, Judge, Multicall {
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
         if (jobId > type(uint56).max) revert JobIdTooLarge(jobId, type(uint56).max);
-        if (!knowsOpset(program.opsetVersion)) revert UnknownOpset(program.opsetVersion);
-        if (!knowsMode(program.mode)) revert UnknownMode(program.mode);
+        _checkKnown(program);
 
         Docket memory docket = Docket(roots, players, clock, ++matchCount, program);
         matchId = _id(msg.sender, jobId, docket);
@@ -60,12 +60,10 @@ contract Referee is Walk, Judge, Multicall {
 
     // ------------------------------------------------------------------ views
 
-    function knowsOpset(uint32 version) public pure returns (bool) {
-        return version == OPSET_VERSION;
-    }
-
-    function knowsMode(uint8 mode) public pure returns (bool) {
-        return mode == Modes.REPOPS_F32 || Modes.rounded(mode);
+    function check(Program calldata program) external view returns (bytes32) {
+        _checkKnown(program);
+        Programs.check(program);
+        return Programs.hash(program);
     }
 
     function getMatch(uint256 matchId) external view returns (Match memory) {
@@ -79,5 +77,11 @@ contract Referee is Walk, Judge, Multicall {
 
     function deadline(uint256 matchId) public view returns (uint256 instant) {
         (instant,) = Clock.due(_matches[matchId]);
+    }
+
+    function _checkKnown(Program calldata program) private pure {
+        if (program.opsetVersion != OPSET_VERSION) revert UnknownOpset(program.opsetVersion);
+        bool known = program.mode == Modes.REPOPS_F32 || Modes.rounded(program.mode);
+        if (!known) revert UnknownMode(program.mode);
     }
 }

@@ -38,7 +38,8 @@ contract Releases is IReleases, Ownable2Step {
             referee: _codeOf(parts.referee),
             panel: _codeOf(parts.panel),
             court: _codeOf(parts.court),
-            registry: _codeOf(parts.registry)
+            registry: _codeOf(parts.registry),
+            demands: _codeOf(parts.demands)
         });
 
         _releases.push(Release(version, opset, Status.Current, since, uint64(block.number), parts, codes, ""));

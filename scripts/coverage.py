@@ -12,7 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / ".build/coverage.lcov"
-GAME = ("contracts/*.sol", *(f"contracts/{folder}/*.sol" for folder in ("court", "jobs", "match", "panel")))
+GAME = (
+    "contracts/*.sol",
+    *(f"contracts/{folder}/*.sol" for folder in ("court", "demands", "jobs", "match", "panel")),
+)
 LEAST = 0.95
 LEFT_OUT = ("tests/contracts/element/*", "tests/contracts/float/*", "Gas.t.sol")
 """Tests of arithmetic and of gas."""

@@ -64,7 +64,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
             acts.remove(Do.CHALLENGE)
         return acts, own
 
-    return Party(node, workshop, decide)
+    return Party(node, workshop, decide, demands=node.settings.mode is Mode.CHALLENGE)
 
 
 def _report(job: Job, own: Claim, told: set[tuple[int, bytes]]) -> None:

@@ -138,6 +138,8 @@ class Settings(BaseSettings):
     """Of attested jobs: stake only where all others cannot reach the threshold; if none is named, trust everybody."""
     max_stake_eth: float = Field(0, ge=0)
     """Stake no more than this on one job; 0 is no limit."""
+    max_demands_eth: float = Field(0.5, ge=0)
+    """What demands for the rounding logs of one job may cost a challenger, deposits included; 0 demands nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()
 
@@ -169,6 +171,11 @@ class Settings(BaseSettings):
     def max_stake(self) -> int:
         """The same in wei; 0 is no limit."""
         return int(self.max_stake_eth * 10**18)
+
+    @property
+    def max_demands(self) -> int:
+        """The same in wei."""
+        return int(self.max_demands_eth * 10**18)
 
     @property
     def worker_threads(self) -> int:

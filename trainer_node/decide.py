@@ -67,10 +67,11 @@ def too_late(job: Job, ready_in_s: float, now: int) -> str | None:
 def too_slow(job: Job, effort: Effort) -> str | None:
     """Why a trainer should not stake on a job: it could not answer in a dispute before its clock runs out.
 
-    NOTE: an appeal and a trial need the disputed step again, which is a part of what a dispute needs.
+    NOTE: an appeal and a trial need the disputed step again, a demand of records (in the verdict period) an interval:
+    both are a part of what a dispute needs.
     """
     dispute_s = MARGIN * effort.dispute_s(job.program)
-    limits = {"clock": job.rules.clock}
+    limits = {"clock": job.rules.clock, "verdict period": job.rules.verdict_period}
     if job.rules.adjudication is Adjudication.APPEALABLE:
         limits["appeal period"] = job.rules.appeal_period
     name = min(limits, key=lambda name: limits[name])

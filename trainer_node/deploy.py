@@ -2,7 +2,7 @@
 
 VerifierRegistry(minBond, leaveDelay)     the rules, a contract for each family of operators
 Opset1(exact rules, rounded rules)        Court(opset)     Panel(court, registry)     Referee(panel)
-Jobs(registry, minStake, minPeriod)
+Demands(price)     Jobs(registry, demands, minStake, minPeriod)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
@@ -51,6 +51,9 @@ class Parameters:
     """SAFETY: must cover the gas of a worst-case match on this chain."""
     min_period: int = 60
     """The shortest period or clock: transactions must get through in it."""
+    demand_price: int = 10**9
+    """Wei a gas that whoever answers a demand is paid. SAFETY: more than gas costs on this chain, or to be asked costs
+    the honest; far more, and to withhold what will be demanded pays."""
 
 
 def deploy(
@@ -155,8 +158,11 @@ def constructor_arguments(
             return addresses["Court"], addresses["VerifierRegistry"]
         case "Referee":
             return (addresses["Panel"],)
+        case "Demands":
+            return (parameters.demand_price,)
         case "Jobs":
-            return addresses["VerifierRegistry"], parameters.min_stake, parameters.min_period
+            registry, demands = addresses["VerifierRegistry"], addresses["Demands"]
+            return registry, demands, parameters.min_stake, parameters.min_period
     return ()
 
 

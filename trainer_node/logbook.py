@@ -7,7 +7,7 @@ FollowedBook    another's: fetched from whoever serves it, some steps ahead, che
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
 from typing import Protocol
@@ -144,13 +144,29 @@ class FollowedBook:
         self._used: dict[Name, int] = {}  # bytes on disk
         self._threads = threads
         self._windows: dict[int, Future[None]] = {}
+        self._shown: Mapping[int, StepLog] = {}
+        self.failures = 0
+        """How often nobody has served what was asked for."""
+
+    def deliver(self, tree: Tree, shown: Mapping[int, StepLog]) -> None:
+        """All logs, as they were shown on the chain; nothing is fetched any more."""
+        self.__dict__["tree"], self._shown = tree, shown
 
     @cached_property
     def tree(self) -> Tree:
+        try:
+            return self._served_tree()
+        except Unavailable:
+            self.failures += 1
+            raise
+
+    def _served_tree(self) -> Tree:
         return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
 
     def get(self, step: int) -> StepLog:
         """Raises Unavailable if it is not here in time, InvalidInput if the run's logs take more than is allowed."""
+        if step in self._shown:
+            return self._shown[step]
         window = (step - 1) // WINDOW
         for old in [known for known in self._windows if not window <= known <= window + 1]:
             del self._windows[old]
@@ -161,9 +177,10 @@ class FollowedBook:
             raise Unavailable(
                 f"the rounding log of step {step} is on its way; it is looked for again"
             ) from None
-        except (Unavailable, InvalidInput):
+        except (Unavailable, InvalidInput) as error:
             del self._windows[window]  # asked for again next time
             if not self._fetcher.store.has(self._name(step)):
+                self.failures += isinstance(error, Unavailable)
                 raise
         if (window + 1) * WINDOW < self._steps:
             self._window(window + 1)

@@ -24,6 +24,7 @@ from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
 from .decide import Do, appeal_bond, seats
+from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
@@ -31,6 +32,7 @@ from .faults import HONEST, Lie
 from .opponent import Opponents
 from .player import Player
 from .replay import Replay
+from .respondent import Respondent
 from .rounded.calibration import Calibration
 from .salt import salt_of
 from .service import Node
@@ -65,9 +67,18 @@ def crew(node: Node, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[Wo
 
 
 class Party:
-    """Acts on jobs for the node's key, or only looks if it has none. ``silent`` never answers in a match."""
+    """Acts on jobs for the node's key, or only looks if it has none. ``silent`` never answers in a match, nor what is
+    demanded of it; who ``demands`` gets the logs that nobody serves on the chain."""
 
-    def __init__(self, node: Node, workshop: Workshop, decide: Decide, *, silent: bool = False) -> None:
+    def __init__(
+        self,
+        node: Node,
+        workshop: Workshop,
+        decide: Decide,
+        *,
+        silent: bool = False,
+        demands: bool = False,
+    ) -> None:
         self._client = node.client
         self._metrics = node.metrics
         self._transactions = node.transactions
@@ -77,12 +88,18 @@ class Party:
         self._rounds = Rounds(Docket(node.database), node.problems)
         self._player: Player | None = None
         self._counsel: Counsel | None = None
+        self._respondent: Respondent | None = None
+        self._demander: Demander | None = None
         self._over: set[int] = set()
         self._reserved = node.reserved
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
             self._counsel = Counsel(node.client.contracts, node.transactions, opponents)
+            self._respondent = Respondent(node.client.contracts, node.transactions)
+        if node.transactions is not None and demands:
+            limit = node.settings.max_demands
+            self._demander = Demander(node.client.contracts, node.transactions, workshop, limit)
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -104,6 +121,8 @@ class Party:
         self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
+            if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
+                return True
             if not hearings:
                 if job.id not in self._over:
                     _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
@@ -113,13 +132,16 @@ class Party:
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
+        demanded = own is None and self._demander is not None and self._demander.attend(snapshot, job)
         try:
+            if own is not None and at_stake:
+                self._respond(snapshot, job, own)
             if own is not None:
                 self._dispute(snapshot, job, own, hearings)
         finally:
             for act in acts:
                 self._act(snapshot, job, act, own)
-        return ours or (own is not None and job.open_matches > 0)
+        return ours or demanded or (own is not None and job.open_matches > 0)
 
     def _reserve(self, job: Job, bond: int) -> None:
         """What an appeal in a job may need is not staked on another."""
@@ -135,6 +157,12 @@ class Party:
         found, waited = snapshot.hearings(job), job.match_ids()
         self._counsel.forget(job.id, but=[hearing.id for hearing in found])
         return [h for h in found if h.player(self._me) or h.match_id in waited]
+
+    def _respond(self, snapshot: Snapshot, job: Job, own: Claim) -> None:
+        """Answer what is demanded of what we have claimed."""
+        group = job.group_of_root(own.root)
+        if self._respondent is not None and group is not None and not group.dead:
+            self._respondent.attend(snapshot, job, group, self._workshop.replay(job.id))
 
     def _dispute(self, snapshot: Snapshot, job: Job, own: Claim, hearings: list[HearingInfo]) -> None:
         """Make the moves that are due in matches and hearings. Raises the last error, after all had their turn."""

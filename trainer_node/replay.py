@@ -22,9 +22,10 @@ import repops
 
 from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
-from referee_py.commit.tensor import canonical
+from referee_py.commit.tensor import Array, canonical
 from referee_py.errors import AssayError, Unavailable
 from referee_py.execute import Backend, Claim, Run, State, StepTrace
+from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
@@ -180,7 +181,7 @@ class Replay:
             self._log(step, node),
         )
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
-        return Operator(*tensors, log.read() if log else None)
+        return Operator(*tensors, log.opened if log else None)
 
     def right(self, step: int, node: int) -> Record:
         """The right record of that node: the operator is executed once more, on the processor, from the own inputs.
@@ -198,6 +199,18 @@ class Replay:
         """The rounding log of a node in a step that the run goes by; None if it has none."""
         log = self._book.get(step) if self._book else None
         return log.nodes.get(node) if log else None
+
+    # ------------------------------------------------------------------ what a demand asks for (HasRun)
+
+    def tensors(self, step: int, node: int) -> tuple[list[Array], list[Array]]:
+        """What that node has taken and given in that step."""
+        operator = self.operator(step, node)
+        return list(operator.inputs), list(operator.outputs)
+
+    def log(self, step: int, node: int) -> Log | None:
+        """What that node's rounding log says; None if it has none."""
+        found = self._log(step, node)
+        return found.read() if found else None
 
     def structure(self, node: int) -> bytes:
         return self.program.nodes[node].encode()

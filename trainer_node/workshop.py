@@ -44,10 +44,13 @@ from .fetch import Fetcher
 from .logbook import FollowedBook, RunBook, WrittenBook, step_limit
 from .package import Package, load, memory_needed
 from .replay import Checkpoint, Interrupted, Replay
+from .shown import Shown
 
 RETRY_S = 5.0
 MAX_RETRY_S = {True: 600.0, False: 60.0}
 """By whether others are to blame: a server that does not answer, or this machine."""
+STARVED_AFTER = 2
+"""Failures to get a run's rounding logs, before they are demanded on the chain."""
 PROGRESS_S = 0.5
 MAX_TOLD = 100
 """Forged entries of a job's logs that are told of."""
@@ -174,6 +177,21 @@ class Workshop:
         replay = self._works[job_id].replay
         assert replay is not None
         return replay
+
+    def starved(self, job_id: int) -> Program | None:
+        """The program of a job whose run waits for rounding logs that nobody has served again and again."""
+        work = self._works.get(job_id)
+        if work is None or work.book is None or work.book.failures < STARVED_AFTER or work.replay is not None:
+            return None
+        return work.prepared.result().package.program if work.prepared is not None else None
+
+    def deliver(self, job_id: int, shown: Shown) -> None:
+        """The logs of a job's run have all been shown on the chain: the run goes on with them, at once."""
+        work = self._works[job_id]
+        assert work.book is not None
+        self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
+        work.book.deliver(shown.tree(), shown.steps())
+        work.book.failures, work.retry_at = 0, 0.0
 
     def forget(self, job_id: int) -> None:
         """Let go of an ended job's tensors. What is on disk stays."""

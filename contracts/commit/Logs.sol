@@ -49,24 +49,45 @@ library Logs {
 
     /// @notice The digest of the log that has this block.
     function digest(LogBlock calldata shown, uint256 index) internal view returns (bytes32) {
-        bytes32 leaf = shown.entries.length == 0
-            ? Hash.empty(Hash.LOG_BLOCK_TREE)
-            : Hash.sha(abi.encodePacked(Hash.LOG_BLOCK, shown.entries));
         uint256 depth = Merkle.depth((uint256(shown.elements) + BLOCK - 1) / BLOCK);
-        bytes32 root = Merkle.rootOf(Hash.LOG_BLOCK_TREE, leaf, index, depth, shown.path);
+        bytes32 root = Merkle.rootOf(Hash.LOG_BLOCK_TREE, leaf(shown.entries), index, depth, shown.path);
         return Hash.sha(abi.encodePacked(Hash.ROUNDING_LOG, shown.elements, root));
     }
 
-    /// @notice What a block of so many places says of one of them. A block that no log has says nothing of any: entries
-    /// that do not ascend, of no element, of a kind that is none, or cut off.
+    /// @notice A block's leaf.
+    function leaf(bytes calldata entries) internal view returns (bytes32) {
+        return entries.length == 0
+            ? Hash.empty(Hash.LOG_BLOCK_TREE)
+            : Hash.sha(abi.encodePacked(Hash.LOG_BLOCK, entries));
+    }
+
+    /// @notice What a block of so many places says of one of them. A block that no log has says nothing of any.
     function said(bytes calldata entries, uint256 place, uint256 places)
         internal
         pure
         returns (Entry memory found)
     {
         found.kind = NOTHING;
-        uint256 hit = uint256(NOTHING) << 32;
-        bool broken;
+        (bool broken, uint256 hit) = _find(entries, place, places);
+        if (broken) return found;
+        found.kind = uint8(hit >> 32) & 3;
+        if (found.kind == WRITTEN) found.written = uint32(hit);
+    }
+
+    /// @notice Whether a log of so many elements may have this block.
+    function readable(bytes calldata entries, uint256 places) internal pure returns (bool) {
+        (bool broken,) = _find(entries, BLOCK, places);
+        return !broken;
+    }
+
+    /// @dev A place's entry, kind ‖ value. Broken is what no log has: entries that do not ascend, of no element, of a kind that
+    /// is none, or cut off.
+    function _find(bytes calldata entries, uint256 place, uint256 places)
+        private
+        pure
+        returns (bool broken, uint256 hit)
+    {
+        hit = uint256(NOTHING) << 32;
         assembly ("memory-safe") {
             let end := add(entries.offset, entries.length)
             let least := 0
@@ -82,8 +103,5 @@ library Logs {
                 least := add(own, 1)
             }
         }
-        if (broken) return found;
-        found.kind = uint8(hit >> 32) & 3;
-        if (found.kind == WRITTEN) found.written = uint32(hit);
     }
 }

@@ -189,8 +189,6 @@ interface IJobs is IEscrow {
 
     // ------------------------------------------------------------------ errors
 
-    error UnknownOpset(uint32 opsetVersion);
-    error UnknownMode(uint8 mode);
     error BadReferee(address referee);
     error BadSlots(uint256 slots);
     /// @notice A mode with rounding logs has one trainer: another could not know the logs of the first.
@@ -227,6 +225,10 @@ interface IJobs is IEscrow {
     error NoSuchMatch(uint256 jobId, uint256 matchId);
     error MatchTaken(uint256 jobId, uint256 matchId);
     error BadResult(uint8 losers, Reason reason);
+    error NotDemands(address sender);
+    /// @notice What is demanded of a root is lost when its match is over.
+    error GroupPlays(uint256 jobId, bytes32 root);
+    error DemandsOpen(uint256 jobId, uint256 count);
 
     // ------------------------------------------------------------------ moves
 
@@ -257,7 +259,19 @@ interface IJobs is IEscrow {
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Closing, no match open: accepts the root that is left and pays everybody.
+    /// @notice Challenge: something of this job was demanded. The contract of demands says when that was done for the first time
+    /// under the same root and claimants.
+    /// @dev The challenge phase lasts at least until an answer may come and a challenge period longer, but no demand makes it
+    /// last longer than four times that, counted from the first.
+    /// @return until The last second for an answer: a verdict period from now.
+    function extend(uint256 jobId, uint64 first) external returns (uint64 until);
+
+    /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
+    /// nobody can be shown right, so the job is void, and the trainer has lost its stake, unless it had lost it before. Half of
+    /// what is lost is the finder's.
+    function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
+
+    /// @notice Closing, no match and no demand open: accepts the root that is left and pays everybody.
     function finalize(uint256 jobId) external;
 
     // ------------------------------------------------------------------ views
@@ -281,11 +295,16 @@ interface IJobs is IEscrow {
 
     function phaseOf(uint256 jobId) external view returns (JobPhase);
 
+    function programOf(uint256 jobId) external view returns (Program memory);
+
     /// @notice The root of the logs of the job's run (see Job); zero until it is revealed.
     function logsOf(uint256 jobId) external view returns (bytes32);
 
     /// @notice How a job's operators are judged, and the bond of an appeal: the job's stake.
     function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake);
+
+    /// @notice Whether somebody who has not lost claims this root, and how many have claimed it so far.
+    function standing(uint256 jobId, bytes32 root) external view returns (uint8 members, bool claimed);
 
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 

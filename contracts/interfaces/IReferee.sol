@@ -277,11 +277,9 @@ interface IReferee {
 
     // ------------------------------------------------------------------ views
 
-    /// @notice Whether this referee can judge programs of this opset version.
-    function knowsOpset(uint32 version) external view returns (bool);
-
-    /// @notice Whether this referee can judge programs of this arithmetic mode.
-    function knowsMode(uint8 mode) external view returns (bool);
+    /// @notice The hash of a program whose fields are within their limits, and whose opset version and mode this referee can
+    /// judge; reverts for others.
+    function check(Program calldata program) external view returns (bytes32);
 
     function getMatch(uint256 matchId) external view returns (Match memory);
 

@@ -18,6 +18,7 @@ struct Parts {
     address panel;
     address court;
     address registry;
+    address demands;
 }
 
 /// @notice The code of each, as it was when the release was published: what `extcodehash` gives.
@@ -27,6 +28,7 @@ struct Codes {
     bytes32 panel;
     bytes32 court;
     bytes32 registry;
+    bytes32 demands;
 }
 
 struct Release {

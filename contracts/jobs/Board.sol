@@ -3,8 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Escrow} from "../Escrow.sol";
 import {Modes} from "../commit/Modes.sol";
-import {Programs} from "../commit/Programs.sol";
-import {Adjudication, IJobs, Job, JobPhase, Rules, Terms} from "../interfaces/IJobs.sol";
+import {Adjudication, IJobs, Job, JobPhase, Program, Rules, Terms} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 
@@ -44,15 +43,13 @@ abstract contract Board is Escrow, IJobs {
     // ------------------------------------------------------------------ guards
 
     modifier during(uint256 jobId, JobPhase want) {
-        JobPhase have = phaseOf(jobId);
-        if (have != want) revert WrongPhase(jobId, have, want);
+        _checkPhase(jobId, want);
         _;
     }
 
     // ------------------------------------------------------------------ moves
 
     function post(Terms calldata terms) external payable returns (uint256 jobId) {
-        Programs.check(terms.program);
         if (bytes(terms.uri).length > MAX_URI) revert UriTooLong(bytes(terms.uri).length);
         if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert BadSlots(terms.slots);
         // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
@@ -61,7 +58,7 @@ abstract contract Board is Escrow, IJobs {
         _checkPeriod(terms.trainPeriod);
         _checkPeriod(terms.revealPeriod);
         _checkPeriod(terms.challengePeriod);
-        _checkReferee(terms);
+        bytes32 programHash = _checkProgram(terms);
         _checkRules(terms);
 
         jobId = ++jobCount;
@@ -75,7 +72,7 @@ abstract contract Board is Escrow, IJobs {
             jobId,
             msg.sender,
             terms.referee,
-            Programs.hash(terms.program),
+            programHash,
             terms.programFile,
             msg.value,
             terms.stake,
@@ -105,6 +102,10 @@ abstract contract Board is Escrow, IJobs {
 
     // ------------------------------------------------------------------ views
 
+    function programOf(uint256 jobId) external view returns (Program memory) {
+        return _jobs[jobId].terms.program;
+    }
+
     function logsOf(uint256 jobId) external view returns (bytes32) {
         return _jobs[jobId].logs;
     }
@@ -129,6 +130,12 @@ abstract contract Board is Escrow, IJobs {
             if (verifiers[i] == account) return true;
         }
         return false;
+    }
+
+    /// @dev NOTE: a function, so that its code is there once.
+    function _checkPhase(uint256 jobId, JobPhase want) private view {
+        JobPhase have = phaseOf(jobId);
+        if (have != want) revert WrongPhase(jobId, have, want);
     }
 
     function _checkPeriod(uint32 period) private view {
@@ -156,11 +163,9 @@ abstract contract Board is Escrow, IJobs {
         }
     }
 
-    function _checkReferee(Terms calldata terms) private view {
+    /// @dev SAFETY: a referee that accepts anything, or says another hash, hurts its own job and nothing else.
+    function _checkProgram(Terms calldata terms) private view returns (bytes32) {
         if (terms.referee.code.length == 0) revert BadReferee(terms.referee);
-        uint32 version = terms.program.opsetVersion;
-        uint8 mode = terms.program.mode;
-        if (!IReferee(terms.referee).knowsOpset(version)) revert UnknownOpset(version);
-        if (!IReferee(terms.referee).knowsMode(mode)) revert UnknownMode(mode);
+        return IReferee(terms.referee).check(terms.program);
     }
 }

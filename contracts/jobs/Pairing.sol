@@ -26,7 +26,7 @@ abstract contract Pairing is Board {
     /// @notice Bounds the gas of every loop over claims.
     uint256 public constant MAX_CLAIMS = 64;
     /// @notice A winner's share of a lost stake. NOTE: at most half, so that nobody profits from losing to himself.
-    uint256 private constant PRIZE_DIVISOR = 2;
+    uint256 internal constant PRIZE_DIVISOR = 2;
     /// @notice The share of the verifiers who decided.
     uint256 private constant VERDICT_DIVISOR = 10;
 
@@ -36,7 +36,7 @@ abstract contract Pairing is Board {
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
     /// @dev Numbers plus one, so that zero says none.
     mapping(uint256 jobId => mapping(address owner => uint256)) internal _claimOf;
-    mapping(uint256 jobId => mapping(bytes32 root => uint256)) private _groupOf;
+    mapping(uint256 jobId => mapping(bytes32 root => uint256)) internal _groupOf;
 
     // ------------------------------------------------------------------ moves
 
@@ -130,7 +130,7 @@ abstract contract Pairing is Board {
     }
 
     /// @dev After a match: a group with a member left enters again; one without is dead.
-    function _reenter(uint256 jobId, Job storage job, uint8 groupNumber) private {
+    function _reenter(uint256 jobId, Job storage job, uint8 groupNumber) internal {
         Group storage group = _groups[jobId][groupNumber];
         if (group.spokesman < group.members.length) return _enter(jobId, job, groupNumber);
         emit GroupDied(jobId, groupNumber);
@@ -171,7 +171,7 @@ abstract contract Pairing is Board {
     }
 
     /// @dev A group's spokesman loses its claim; the next member speaks.
-    function _lose(uint256 jobId, Job storage job, uint8 groupNumber) private returns (uint256 stake) {
+    function _lose(uint256 jobId, Job storage job, uint8 groupNumber) internal returns (uint256 stake) {
         Group storage group = _groups[jobId][groupNumber];
         uint8 claimNumber = group.members[group.spokesman];
         StakedClaim storage lost = _claims[jobId][claimNumber];

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..commit import NO_LOG, Tag, depth_of
+from ..demand.contract import Demands
 from ..panel.contract import Opening, Panel
 from ..panel.registry import Registry
 from ..panel.state import HearingTerms, Submission, hearing_id
@@ -43,6 +44,7 @@ from .state import (
     leaf_count,
     sides,
 )
+from .withheld import Withheld
 
 MAX_CLAIMS = 64
 VERDICT_DIVISOR = 10
@@ -57,7 +59,13 @@ class Book(Escrow):
     """
 
     def __init__(
-        self, chain_id: int, jobs: str, referee: str, panel: str, registry: Registry | None = None
+        self,
+        chain_id: int,
+        jobs: str,
+        referee: str,
+        panel: str,
+        registry: Registry | None = None,
+        price: int = 1,
     ) -> None:
         super().__init__()
         self.chain_id = chain_id
@@ -66,6 +74,7 @@ class Book(Escrow):
         self.jobs: dict[int, Job] = {}
         self.matches: dict[int, Match] = {}
         self.panel = Panel(panel, registry or Registry(), self._ruled)
+        self.demands = Demands(price, Withheld(self))
 
     # --- moves of Jobs --------------------------------------------------------------------------------------------
 
@@ -79,14 +88,14 @@ class Book(Escrow):
         return job_id
 
     def join(self, job_id: int, sender: str, value: int, now: int) -> None:
-        job = self._during(job_id, JobPhase.TRAINING, now)
+        job = self.during(job_id, JobPhase.TRAINING, now)
         require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
         require(len(job.trainers) < job.terms.slots, refusals.NoFreeSlot, job_id)
         require(all(t.owner != sender for t in job.trainers), refusals.AlreadyJoined, sender)
         job.trainers.append(Trainer(sender))
 
     def commit(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
-        job = self._during(job_id, JobPhase.TRAINING, now)
+        job = self.during(job_id, JobPhase.TRAINING, now)
         trainer = job.trainer(sender)
         require(trainer.commitment == EMPTY_COMMITMENT, refusals.AlreadyCommitted, sender)
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
@@ -96,7 +105,7 @@ class Book(Escrow):
             self._end_reveal(job, now + job.terms.reveal_period)
 
     def reveal(self, job_id: int, claim: Claim, logs: bytes, salt: bytes, sender: str, now: int) -> None:
-        job = self._during(job_id, JobPhase.REVEAL, now)
+        job = self.during(job_id, JobPhase.REVEAL, now)
         trainer = job.trainer(sender)
         require(trainer.commitment != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         require(not trainer.revealed, refusals.AlreadyClaimed, sender)
@@ -111,12 +120,12 @@ class Book(Escrow):
         self._claim(job_id, claim, sender, slot=True, now=now)
 
     def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
-        job = self._during(job_id, JobPhase.CHALLENGE, now)
+        job = self.during(job_id, JobPhase.CHALLENGE, now)
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
         job.challenges[sender] = (commitment, now)
 
     def challenge(self, job_id: int, claim: Claim, salt: bytes, sender: str, value: int, now: int) -> None:
-        job = self._during(job_id, JobPhase.CHALLENGE, now)
+        job = self.during(job_id, JobPhase.CHALLENGE, now)
         require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
         # SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
@@ -139,10 +148,14 @@ class Book(Escrow):
         require(have == committed, refusals.WrongCommitment, have, committed)
 
     def finalize(self, job_id: int, now: int) -> None:
-        job = self._during(job_id, JobPhase.CLOSING, now)
+        job = self.during(job_id, JobPhase.CLOSING, now)
         require(not job.open_matches, refusals.MatchesOpen, job_id, job.open_matches)
+        if job.waiting is not None:
+            group = job.groups[job.waiting]
+            pending = self.demands.pending(job_id, job.logs, group.root, len(group.members))
+            require(not pending, refusals.DemandsOpen, job_id, pending)
         if len(job.claims) == MAX_CLAIMS:
-            self._void(job)  # A root is accepted only if anybody could have disputed it to the end.
+            self.void(job)  # A root is accepted only if anybody could have disputed it to the end.
             return
         # Who took a slot and showed no claim kept another from it.
         self.credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
@@ -205,7 +218,8 @@ class Book(Escrow):
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
-    def _during(self, job_id: int, want: JobPhase, now: int) -> Job:
+    def during(self, job_id: int, want: JobPhase, now: int) -> Job:
+        """The job, which must be in that phase."""
         job = self.jobs.get(job_id)
         have = job.phase(now) if job else JobPhase.NONE
         require(have is want, refusals.WrongPhase, have.name, want.name)
@@ -267,13 +281,14 @@ class Book(Escrow):
         if job.ended:  # another match made the job void, and everybody is paid
             return
         if match.state.reason is Reason.UNRESOLVED:
-            self._void(job)
+            self.void(job)
             return
         self._settle(job, match, deciders)
         for number in match.groups:
-            self._reenter(match.job_id, number, now)
+            self.reenter(match.job_id, number, now)
 
-    def _reenter(self, job_id: int, number: int, now: int) -> None:
+    def reenter(self, job_id: int, number: int, now: int) -> None:
+        """A group with a member left enters again; one without is dead."""
         job = self.jobs[job_id]
         if not job.groups[number].dead:
             self._enter(job_id, number, now)
@@ -287,9 +302,7 @@ class Book(Escrow):
         """The losers' stakes: half to a winner, a tenth to the verifiers who decided, the rest is burned."""
         losers = sides(match.state.losers)
         for side in losers:
-            group = job.groups[match.groups[side]]
-            job.claims[group.members[group.spokesman]].lost = True
-            group.spokesman += 1
+            job.lose(match.groups[side])
         pot = rest = job.terms.stake * len(losers)
         if len(losers) == 1:
             prize = pot // PRIZE_DIVISOR
@@ -302,7 +315,7 @@ class Book(Escrow):
             rest -= share_down * len(deciders)
         self.credit(BURNED, rest)
 
-    def _void(self, job: Job) -> None:
+    def void(self, job: Job) -> None:
         """Nobody can be shown wrong: everybody gets back what is not lost yet."""
         job.ended, job.waiting = JobPhase.VOID, None
         self.credit(job.client, job.reward)

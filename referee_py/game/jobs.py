@@ -137,6 +137,12 @@ class Job:
             raise refusals.NotTrainer(f"{sender} holds no slot")
         return found
 
+    def lose(self, group: int) -> None:
+        """The group's spokesman loses its claim; the next member speaks."""
+        members = self.groups[group]
+        self.spokesman(group).lost = True
+        members.spokesman += 1
+
     def spokesman(self, group: int) -> StakedClaim:
         members = self.groups[group]
         return self.claims[members.members[members.spokesman]]

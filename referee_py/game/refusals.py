@@ -207,5 +207,13 @@ class MatchesOpen(Refusal):
     """A job is closed when all its matches have ended (job, count)."""
 
 
+class DemandsOpen(Refusal):
+    """Something is demanded of what would be accepted (job, count)."""
+
+
+class GroupPlays(Refusal):
+    """What is demanded of a root is lost when its match is over (job, root)."""
+
+
 class NothingToPay(Refusal):
     """The account has no credit."""

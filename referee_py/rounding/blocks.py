@@ -65,7 +65,7 @@ class LogTree:
     @property
     def digest(self) -> bytes:
         """What a node record commits to."""
-        return _digest(self.elements, self._node(self.depth, 0))
+        return _digest(self.elements, self.root)
 
     def block(self, index: int) -> bytes:
         """The entries of a block; no bytes if it has none."""
@@ -74,6 +74,16 @@ class LogTree:
     def path(self, index: int) -> list[bytes]:
         """Siblings of a block's leaf, upwards."""
         return [self._node(height, (index >> height) ^ 1) for height in range(self.depth)]
+
+    @property
+    def root(self) -> bytes:
+        """What the digest is of, besides the number of elements."""
+        return self._node(self.depth, 0)
+
+    def page(self, index: int, levels: int) -> tuple[list[bytes], list[bytes]]:
+        """The entries of the `2^levels` blocks of a page, and siblings from the page's node upwards."""
+        blocks = [self.block((index << levels) + k) for k in range(1 << levels)]
+        return blocks, [self._node(h, (index >> (h - levels)) ^ 1) for h in range(levels, self.depth)]
 
     def _node(self, height: int, index: int) -> bytes:
         return self._levels[height].get(index) or empty(Tag.LOG_BLOCK_TREE, height)
@@ -102,14 +112,24 @@ def said(block: bytes, place: int, places: int) -> tuple[int, int]:
     A block that no log has says nothing of any: entries that do not ascend, of no element, of a kind that is none, or
     cut off.
     """
-    found, before, at = (NOT_LOGGED, 0), -1, 0
+    return (entries_of(block, places) or {}).get(place, (NOT_LOGGED, 0))
+
+
+def readable(block: bytes, places: int) -> bool:
+    """Whether a log may have this block of so many elements."""
+    return entries_of(block, places) is not None
+
+
+def entries_of(block: bytes, places: int) -> dict[int, tuple[int, int]] | None:
+    """Kind and bits by place; None for a block that no log has."""
+    found: dict[int, tuple[int, int]] = {}
+    before, at = -1, 0
     while at < len(block):
         own, kind = divmod(int.from_bytes(block[at : at + 2], "big"), 4)
         end = at + (6 if kind == WRITTEN else 2)
         if kind == NOT_LOGGED or not before < own < places or end > len(block):
-            return NOT_LOGGED, 0
-        if own == place:
-            found = kind, int.from_bytes(block[at + 2 : end], "big")
+            return None
+        found[own] = kind, int.from_bytes(block[at + 2 : end], "big")
         before, at = own, end
     return found
 

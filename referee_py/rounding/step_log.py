@@ -25,7 +25,7 @@ import zstandard
 from ..commit import NO_LOG, Tag, Tree
 from ..errors import InvalidEncoding, InvalidInput
 from . import forms
-from .blocks import log_digest
+from .blocks import LogTree, log_digest
 from .entries import MAX_LOG_ELEMENTS, Log, check_elements
 from .mode import Form
 
@@ -66,6 +66,10 @@ class NodeLog:
         INVARIANT: this is part of the truth (docs/rounding-logs.md, section 3): every party ignores the same logs.
         """
         return self.read() if self.elements == elements else Log.empty(elements)
+
+    def opened(self) -> LogTree:
+        """Its blocks with their paths, to be shown."""
+        return LogTree(self.read())
 
     @cached_property
     def digest(self) -> bytes:

@@ -12,7 +12,14 @@ contract ReleasesTest is Market {
     Releases private releases = new Releases(PUBLISHER);
 
     function _parts() private view returns (Parts memory) {
-        return Parts(address(jobs), address(referee), address(panel), address(court), address(registry));
+        return Parts({
+            jobs: address(jobs),
+            referee: address(referee),
+            panel: address(panel),
+            court: address(court),
+            registry: address(registry),
+            demands: address(demands)
+        });
     }
 
     function _publish(string memory version) private returns (uint256) {
@@ -34,11 +41,13 @@ contract ReleasesTest is Market {
         eq(r.published, block.number, "block");
         eq(r.parts.jobs, address(jobs), "jobs");
         eq(r.parts.registry, address(registry), "registry");
+        eq(r.parts.demands, address(demands), "demands");
         eq(r.codes.jobs, keccak256(address(jobs).code), "code of jobs");
         eq(r.codes.referee, keccak256(address(referee).code), "code of the referee");
         eq(r.codes.panel, keccak256(address(panel).code), "code of the panel");
         eq(r.codes.court, keccak256(address(court).code), "code of the court");
         eq(r.codes.registry, keccak256(address(registry).code), "code of the registry");
+        eq(r.codes.demands, keccak256(address(demands).code), "code of the demands");
         eq(keccak256(abi.encode(releases.releaseOf("1.0"))), keccak256(abi.encode(r)), "by version");
         vm.expectRevert(abi.encodeWithSelector(IReleases.NoSuchRelease.selector, 0));
         releases.releaseAt(0);

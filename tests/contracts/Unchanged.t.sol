@@ -48,7 +48,7 @@ contract UnchangedJobsTest is Market {
         t.program.opsetVersion = 2;
         bytes32 before = _state();
         vm.prank(CLIENT);
-        vm.expectRevert(abi.encodeWithSelector(IJobs.UnknownOpset.selector, 2));
+        vm.expectRevert(abi.encodeWithSelector(IReferee.UnknownOpset.selector, 2));
         jobs.post{value: REWARD}(t);
         eq(_state(), before, "state");
         t.program.opsetVersion = 1;

@@ -24,7 +24,7 @@ from trainer_node.chain import JobPhase
 from trainer_node.rounded.variations import evaluator_of
 
 from . import brink
-from .arena import REWARD, Outcome
+from .arena import REWARD, STAKE, Outcome
 from .forger import BadlyServedArena, Forger, ForgersArena
 from .forgeries import FORGERIES, UNREADABLE, Forgery, Gone
 from .hostile import OF_RUNS, OF_STEPS, HostileServer, Lie, fickle
@@ -173,7 +173,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_that_were_not_committed_to_are_refused(
     anvil: Anvil, tmp_path: Path, kind: str, lie: Lie
 ) -> None:
-    """Without the logs the challenger claims nothing; it says what it misses, and keeps nothing of what came."""
+    """The challenger says what it misses, keeps nothing of what came, and gets it on the chain; all is in order."""
     with (
         HostileServer(kind, lie) as server,
         BadlyServedArena(anvil, tmp_path, brink.bundle(SPARSE), server) as arena,
@@ -183,12 +183,16 @@ def test_files_that_were_not_committed_to_are_refused(
         challenger = arena.members[-1].node
         assert server.lies > 0
         assert [claim.owner for claim in outcome.job.claims] == [arena.address("trainer-0")]
-        assert outcome.profit["challenger"] == 0
+        assert -STAKE // 10 < outcome.profit["challenger"] < 0, "what the answers cost"
+        assert outcome.profit["trainer-0"] + outcome.profit["challenger"] == REWARD
         assert trouble(told) <= {"job.unavailable"}
         missing = [event["reason"] for event in told if event["event"] == "job.unavailable"]
         assert missing
         assert all(kind.removeprefix("/v1/") in reason for reason in missing)
-        assert not list((challenger.store.root / "log").rglob("*.*")), "nothing of it is kept"
+        terms = outcome.job.program
+        roots = challenger.store.get_tree(Tag.LOG_RUN_TREE, outcome.job.logs, terms.steps).leaves
+        for step_root in roots:
+            challenger.store.get_log(step_root, terms.node_count)  # what is kept is what was committed to
         assert not list((challenger.store.root / "incoming").iterdir())
 
 
@@ -211,17 +215,17 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n == "noise" else [pytest.mark.slow]) for n in UNREADABLE]
 )
-def test_a_log_that_nobody_can_read_is_as_one_that_nobody_serves(
-    anvil: Anvil, tmp_path: Path, name: str
-) -> None:
-    """NOTE: so nobody replays the claim; a liar could have it accepted (docs/security.md)."""
+def test_a_log_that_nobody_can_read_is_lost(anvil: Anvil, tmp_path: Path, name: str) -> None:
+    """It has no answer that the contract takes, so whoever demands it wins; and nobody is shown right."""
     with (
         ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), UNREADABLE[name], knows=True) as arena,
         structlog.testing.capture_logs() as told,
     ):
         outcome = arena.play()
-        assert outcome.job.phase is JobPhase.ACCEPTED
-        assert outcome.profit["challenger"] == 0
-        assert trouble(told) == {"job.unavailable"}
+        assert outcome.job.phase is JobPhase.VOID
+        assert outcome.profit["trainer-0"] < 0
+        assert outcome.profit["challenger"] > 0
+        assert outcome.profit["trainer-0"] + outcome.profit["challenger"] == STAKE // 2 - STAKE
+        assert trouble(told) <= {"job.unavailable"}
         reasons = [event["reason"] for event in told if event["event"] == "job.unavailable"]
         assert any("/v1/log/" in reason or "log/" in reason for reason in reasons), reasons

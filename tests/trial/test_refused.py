@@ -12,7 +12,6 @@ from web3.exceptions import ContractCustomError
 
 from referee_py.element import NO_ENTRY
 from referee_py.errors import InvalidProof
-from referee_py.panel.state import dispute_wire
 from referee_py.rounding import NOT_LOGGED, UP, Log, Rounding
 from referee_py.rounding.blocks import BLOCK
 from referee_py.rounding.entries import WRITTEN

@@ -19,16 +19,18 @@ from web3 import Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound
 
+from referee_py.demand import Piece
 from referee_py.errors import InvalidInput
 from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
 from .contracts import Contracts, Deployment
-from .events import Event, read_events
+from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
+from .events import MAX_EVENTS, Event, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
 from .rpc import guarded
-from .views import Job, MatchInfo, job_view, match_view
+from .views import Group, Job, MatchInfo, job_view, match_view
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
@@ -193,6 +195,23 @@ class Snapshot:
         """What the moves of a match have published: children and records."""
         return build_history(self.events(match_id))
 
+    # ------------------------------------------------------------------ demands
+
+    def pending(self, job: Job, group: Group) -> int:
+        """Demands that are open: of the job's logs, and of what this group claims."""
+        where = self._client.deployment.jobs, job.id, job.logs, group.root, len(group.members)
+        return int(self._view(self._contracts.demands, "pending", *where))
+
+    def ledger(self, job: Job) -> Ledger:
+        """All that was demanded in a job, and all that was answered."""
+        # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
+        events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
+        return read_ledger(events, self._client.deployment.jobs)
+
+    def deposit(self, piece: Piece) -> int:
+        """What a demand of such a piece costs at most, in wei."""
+        return int(self._view(self._contracts.demands, "depositOf", int(piece)))
+
     # ------------------------------------------------------------------ hearings and trials
 
     def hearing(self, job: Job, match_id: int) -> HearingInfo | None:
@@ -256,9 +275,13 @@ class Snapshot:
             return bound.call(block_identifier=self.block.number)
 
     def _events(
-        self, contract: Contract, topics: list[int | None], names: tuple[str, ...] | None
+        self,
+        contract: Contract,
+        topics: list[int | None],
+        names: tuple[str, ...] | None,
+        most: int = MAX_EVENTS,
     ) -> Iterator[Event]:
         first, last = self._client.deployment.block, self.block.number
         yield from read_events(
-            self._client.web3, contract, topics, names, first, last, self._client.log_range
+            self._client.web3, contract, topics, names, first, last, self._client.log_range, most
         )

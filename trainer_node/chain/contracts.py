@@ -5,7 +5,7 @@
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
     VerifierRegistry <── Panel <── Referee <── Jobs        who calls whom: each is told the address of those it calls
-    rules <── Opset1 <── Court <──┘
+    rules <── Opset1 <── Court <──┘         Demands <──┘      and Demands asks whichever Jobs it is told
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
+from referee_py.demand import Answer, Place
 from referee_py.errors import InvalidInput
 from referee_py.game.shown import calls
 from referee_py.game.state import Move
@@ -55,7 +56,7 @@ ROUNDED_RULES = (
 )
 """Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
-NAMES = ("VerifierRegistry", *RULES, "Opset1", "Court", "Panel", "Referee", "Jobs")
+NAMES = ("VerifierRegistry", *RULES, "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
@@ -220,6 +221,10 @@ class Contracts:
         return self._at("Referee")
 
     @cached_property
+    def demands(self) -> Contract:
+        return self._at("Demands")
+
+    @cached_property
     def panel(self) -> Contract:
         return self._at("Panel")
 
@@ -234,7 +239,7 @@ class Contracts:
     @property
     def purses(self) -> tuple[Contract, ...]:
         """The contracts that owe people money."""
-        return self.jobs, self.panel
+        return self.jobs, self.panel, self.demands
 
     def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
         """One transaction that makes these moves in a match, in order: all of them or none."""
@@ -250,6 +255,36 @@ class Contracts:
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int = 0) -> Call:
         """One transaction that makes a move in a hearing."""
         return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
+
+    def demand(self, job_id: int, root: bytes, places: Sequence[Place], value: int) -> Call:
+        """One transaction that demands these places under a root; the value is their deposits."""
+        wire = [place.wire() for place in places]
+        return Call.of(self.demands, "demand", self._subject(job_id, root), wire, value=value)
+
+    def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Answer]]) -> Call:
+        """One transaction that answers these demands, by root and place: all of them or none."""
+        calls = [
+            Call.of(
+                self.demands,
+                answer.function,
+                self._subject(job_id, root),
+                place.wire(),
+                *answer.arguments(),
+            )
+            for root, place, answer in answers
+        ]
+        return _batch(self.demands, calls)
+
+    def closings(self, job_id: int, demands: Sequence[tuple[bytes, Place]]) -> Call:
+        """One transaction that ends these demands, by root and place, without an answer."""
+        calls = [
+            Call.of(self.demands, "close", self._subject(job_id, root), place.wire())
+            for root, place in demands
+        ]
+        return _batch(self.demands, calls)
+
+    def _subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
+        return self.deployment.jobs, job_id, root
 
     def verify(self) -> None:
         """Raises WrongChain unless the code on the chain is what was deployed; else RpcUnavailable or RpcCorrupt."""

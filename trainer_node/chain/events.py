@@ -36,6 +36,7 @@ def read_events(
     first: int,
     last: int,
     span: int,
+    most: int = MAX_EVENTS,
 ) -> Iterator[Event]:
     """Events of a contract in the blocks ``first..last``, in order.
 
@@ -61,8 +62,8 @@ def read_events(
                 }
             )
             count += len(raw_logs)
-            if count > MAX_EVENTS:
-                raise RpcCorrupt(f"eth_getLogs gave {count} logs; more than {MAX_EVENTS} cannot be")
+            if count > most:
+                raise RpcCorrupt(f"eth_getLogs gave {count} logs; more than {most} cannot be")
             events = [_decode(contract, known, words, raw, start, end) for raw in raw_logs]
         yield from sorted(events, key=lambda event: (event.block, event.index))
 

@@ -31,12 +31,14 @@ PARTS = {
     "panel": "Panel",
     "court": "Court",
     "registry": "VerifierRegistry",
+    "demands": "Demands",
 }
 """The contracts of a release by their names in the contract."""
 ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
 """An operator of each family, in the order of Opset1."""
 LINKS = (
     ("Jobs", "REGISTRY", "VerifierRegistry"),
+    ("Jobs", "DEMANDS", "Demands"),
     ("Referee", "PANEL", "Panel"),
     ("Panel", "COURT", "Court"),
     ("Panel", "REGISTRY", "VerifierRegistry"),

@@ -35,6 +35,10 @@ def deploy_command(
         ),
     ] = None,
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
+    demand_price: Annotated[
+        float,
+        typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
+    ] = 1.0,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
     """Deploy Jobs and all that it needs to judge, write deployments/<chain id>.json, and publish the release.
@@ -43,7 +47,8 @@ def deploy_command(
     """
     web3 = connect(settings.rpc_url, settings.chain_id)
     stake = ether(min_stake) if min_stake is not None else _derived(web3, gas_price)
-    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period)
+    price = int(demand_price * 10**9)
+    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period, price)
     version = settings.release or metadata.version("assay-referee")
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:

@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Stage} from "./Stage.sol";
 import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
+import {DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
 import {
     Adjudication,
     Claim,
@@ -22,6 +23,12 @@ import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 /// Verifiers 0 and 1 are honest, 2 and 3 are not. An attested job names 0, 1 and 2; an appealable one 0, 2 and 3, so that
 /// its verdicts may be lies.
 abstract contract Actors is Stage {
+    struct Asked {
+        Subject subject;
+        Place place;
+        uint16 run;
+    }
+
     uint160 internal constant HONEST = 3;
     uint160 internal constant PEOPLE = 9;
     uint256 internal constant HONEST_VERIFIERS = 2;
@@ -35,6 +42,9 @@ abstract contract Actors is Stage {
     mapping(uint256 id => bool) private _seen;
     uint256 private _matches;
     mapping(uint256 id => uint32[2]) private _clocks;
+
+    /// @dev What has been demanded and neither answered nor closed, and of which run.
+    Asked[] internal asked;
 
     /// @dev What went wrong; empty if nothing did.
     string public broken;
@@ -77,6 +87,29 @@ abstract contract Actors is Stage {
             }
             _lookAround();
         } while (_matches != before);
+        for (uint256 i = asked.length; i > 0; --i) {
+            Asked memory a = asked[i - 1];
+            // NOTE: one that is late was made of others, who had lost the root before somebody honest claimed it.
+            bool inTime = block.timestamp <= demands.demandOf(a.subject, a.place).until;
+            if (inTime && _isHonestly(a.subject)) answerDemand(person(0), a.subject, a.place, TRUTH);
+            forgetAnswered(i - 1);
+        }
+    }
+
+    /// @dev Whether somebody honest has claimed the root, and not lost.
+    function _isHonestly(Subject memory s) private view returns (bool) {
+        if (s.root != rootOf(TRUTH) || jobs.phaseOf(s.jobId) > JobPhase.Closing) return false;
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(s.jobId);
+        for (uint256 i = 0; i < claims.length; ++i) {
+            if (isHonest(claims[i].owner)) return true;
+        }
+        return false;
+    }
+
+    function forgetAnswered(uint256 i) internal {
+        if (demands.demandOf(asked[i].subject, asked[i].place).state == DemandState.Open) return;
+        asked[i] = asked[asked.length - 1];
+        asked.pop();
     }
 
     function _lookAround() private {

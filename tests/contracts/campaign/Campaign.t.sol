@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
 import {Actors} from "./Actors.sol";
+import {Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
 import {
     Adjudication,
     Group,
@@ -32,6 +33,9 @@ contract Handler is Actors {
         Wait,
         Enlist,
         Withdraw,
+        Demand,
+        Answer,
+        Close,
         /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
         Misplace,
         Mistake
@@ -40,7 +44,7 @@ contract Handler is Actors {
     uint256 private constant MAX_JOBS = 3;
 
     /// @dev How often each act was allowed.
-    uint256[16] public done;
+    uint256[19] public done;
 
     function act(uint256 seed) external {
         Act kind = seed % 4 == 0 ? Act((seed >> 2) % done.length) : _sensible(seed);
@@ -58,6 +62,9 @@ contract Handler is Actors {
         uint256 choice = (seed >> 2) % 16;
         if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
         if (choice == 2) return Act.Wait;
+        if (choice == 3) {
+            return asked.length == 0 ? Act.Demand : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
+        }
         (uint256 id, Match memory m) = _match(seed >> 8);
         if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 9 ? Act.Conclude : Act.Publish;
         if (m.phase == Phase.Refine) return Act.Publish;
@@ -76,6 +83,9 @@ contract Handler is Actors {
         if (kind == Act.Wait) return _wait(seed);
         if (kind == Act.Enlist) return enlist(HONEST_VERIFIERS + seed % 2);
         if (kind == Act.Withdraw) return _withdraw(seed);
+        if (kind == Act.Demand) return _demand(seed);
+        if (kind == Act.Answer) return _answerOne(seed);
+        if (kind == Act.Close) return _close((seed >> 8) % asked.length);
         (uint256 id, Match memory m) = _match(seed);
         if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
         if (kind == Act.Conclude) conclude(id, m);
@@ -193,8 +203,38 @@ contract Handler is Actors {
     function _withdraw(uint256 seed) private {
         address who = person(uint160(seed >> 8) % PEOPLE);
         vm.prank(who);
-        if (seed & 1 == 0) jobs.withdraw();
-        else panel.withdraw();
+        if (seed & 3 == 0) demands.withdraw();
+        else if (seed & 3 == 1) panel.withdraw();
+        else jobs.withdraw();
+    }
+
+    // ------------------------------------------------------------------ demands
+
+    function _demand(uint256 seed) private {
+        uint256 job = _job(seed);
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
+        Subject memory s = Subject(jobs, job, rootOf(run));
+        Place memory place;
+        (place.tree, place.node) = (uint64(seed >> 32) & 1, uint32(seed >> 33) & 1);
+        place.piece = (seed >> 34) & 1 == 0 ? Piece.Record : Piece.Leaf;
+        // NOTE: there is one output, of one leaf; the others are not there, which is an answer, too.
+        if (place.piece == Piece.Leaf) {
+            (place.tensor, place.part) = (uint16(255 + (seed >> 35) % 3), uint64(seed >> 40) & 1);
+        }
+        demand(person(uint160(seed >> 24) % PEOPLE), s, place);
+        asked.push(Asked(s, place, run));
+    }
+
+    function _answerOne(uint256 seed) private {
+        uint256 i = (seed >> 8) % asked.length;
+        answerDemand(person(uint160(seed >> 24) % PEOPLE), asked[i].subject, asked[i].place, asked[i].run);
+        forgetAnswered(i);
+    }
+
+    function _close(uint256 i) private {
+        demands.close(asked[i].subject, asked[i].place);
+        forgetAnswered(i);
     }
 
     // ------------------------------------------------------------------ choices
@@ -214,7 +254,7 @@ contract Handler is Actors {
     function finish() external {
         answer();
         uint256 began = block.timestamp;
-        for (uint256 rounds = 0; live.length + watched.length > 0; ++rounds) {
+        for (uint256 rounds = 0; live.length + watched.length + asked.length > 0; ++rounds) {
             if (rounds == 200) return _break("something never ends");
             pass(CLOCK + 1);
             answer();
@@ -222,12 +262,19 @@ contract Handler is Actors {
                 poke(watched[i - 1], referee.getMatch(watched[i - 1]));
             }
             answer();
+            for (uint256 i = asked.length; i > 0; --i) {
+                try this.closed(i - 1) {} catch {}
+            }
             for (uint256 i = live.length; i > 0; --i) {
                 _end(i - 1);
             }
         }
         // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand.
         if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD)) _break("it took too long");
+    }
+
+    function closed(uint256 i) external {
+        _close(i);
     }
 
     function _end(uint256 i) private {
@@ -268,6 +315,14 @@ contract Handler is Actors {
         for (uint256 i = 0; i < watched.length; ++i) {
             owedByPanel += panel.getHearing(hearingOf(watched[i])).bond;
         }
+        uint256 owedByDemands;
+        for (uint256 i = 0; i < list.length; ++i) {
+            owedByDemands += demands.credit(list[i]);
+        }
+        for (uint256 i = 0; i < asked.length; ++i) {
+            owedByDemands += demands.depositOf(asked[i].place.piece);
+        }
+        eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
         eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
         eq(address(panel).balance, owedByPanel, "panel: balance = credits + bonds of open appeals");
         for (uint256 i = 0; i < HONEST_VERIFIERS; ++i) {
@@ -337,11 +392,11 @@ contract CampaignTest is Base {
 
     /// @dev Every act is allowed now and then, or the campaign would show nothing. NOTE: who enlists again has been slashed.
     function test_everyActIsReached() external {
-        for (uint256 i = 0; i < 1000; ++i) {
+        for (uint256 i = 0; i < 3000; ++i) {
             handler.act(uint256(keccak256(abi.encode(i))));
         }
         _unbroken();
-        for (uint256 kind = 0; kind < 16; ++kind) {
+        for (uint256 kind = 0; kind < 19; ++kind) {
             yes(handler.done(kind) > 1, vm.toString(kind));
         }
     }

@@ -5,6 +5,7 @@ import {Positions, Step} from "../support/Positions.sol";
 import {Statements} from "../support/Statements.sol";
 import {Tiny} from "./Tiny.sol";
 import {Court} from "contracts/Court.sol";
+import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -20,6 +21,7 @@ import {
     Tensor,
     Trial
 } from "contracts/interfaces/ICourt.sol";
+import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
 import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
@@ -33,6 +35,8 @@ abstract contract Stage is Tiny {
     uint32 internal constant CLOCK = 100;
     uint32 internal constant PERIOD = 200;
     uint256 internal constant STAKE = 1 ether;
+    /// @dev Wei a gas of an answer.
+    uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant BOND = 2 ether;
 
     VerifierRegistry internal registry =
@@ -40,7 +44,8 @@ abstract contract Stage is Tiny {
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
@@ -258,5 +263,34 @@ abstract contract Stage is Tiny {
             said = Statements.found([uint64(value0), uint64(value1)], first);
             court.judge(suit, d, said, none, first, new Opening[](0));
         }
+    }
+
+    // ------------------------------------------------------------------ demands
+
+    function demand(address who, Subject memory s, Place memory place) internal {
+        Place[] memory places = new Place[](1);
+        places[0] = place;
+        uint256 deposit = demands.depositOf(place.piece);
+        vm.prank(who);
+        demands.demand{value: deposit}(s, places);
+    }
+
+    /// @dev As anybody can who has the run.
+    function answerDemand(address who, Subject memory s, Place memory place, uint16 run) internal {
+        uint64 step = 2 * (place.tree + 1);
+        uint256 value = valueOf(run, step, place.node);
+        RecordPiece memory r;
+        r.record = recordOf(value);
+        r.recordPath = _single(recordHash(valueOf(run, step, 1 - place.node)));
+        (r.checkpoint, r.checkpointPath) = (checkpoint(run, step), _single(checkpoint(run, 6 - step)));
+        if (place.piece == Piece.Record) {
+            vm.prank(who);
+            return demands.answerRecord(s, place, r);
+        }
+        TensorPiece memory t;
+        t.shape.dtype = 1;
+        (t.root, t.leaf) = (dataRoot(value), leafOf(value));
+        vm.prank(who);
+        demands.answerLeaf(s, place, r, t);
     }
 }

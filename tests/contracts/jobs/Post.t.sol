@@ -7,6 +7,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Programs} from "contracts/commit/Programs.sol";
 import {Adjudication, IJobs, Job, JobPhase, Rules, Terms} from "contracts/interfaces/IJobs.sol";
+import {IReferee} from "contracts/interfaces/IReferee.sol";
 
 /// @notice A job that is out of bounds cannot be posted.
 contract PostTest is Market {
@@ -85,7 +86,7 @@ contract PostTest is Market {
     function test_unknownOpsetsAndModesAreRefused() public {
         Terms memory t = terms(1);
         t.program.opsetVersion = 2;
-        _refused(t, IJobs.UnknownOpset.selector);
+        _refused(t, IReferee.UnknownOpset.selector);
         t = terms(1);
         t.referee = address(0xBEEF);
         _refused(t, IJobs.BadReferee.selector);
@@ -97,7 +98,7 @@ contract PostTest is Market {
             Terms memory t = terms(1);
             t.program.mode = uint8(mode);
             if (mode == 1 || rounded) post(t);
-            else _refused(t, IJobs.UnknownMode.selector);
+            else _refused(t, IReferee.UnknownMode.selector);
         }
         eq(jobs.jobCount(), 1 + 28, "repops-f32, and rounded-f64 with each of its parameters");
     }
@@ -187,6 +188,6 @@ contract PostTest is Market {
     }
 
     function deployJobs(uint32 minPeriod) external returns (address) {
-        return deploy("Jobs.sol:Jobs", abi.encode(registry, 1, minPeriod));
+        return deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 1, minPeriod));
     }
 }

@@ -5,6 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Runs} from "./Runs.sol";
 import {Views} from "./Views.sol";
 import {Court} from "contracts/Court.sol";
+import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -20,6 +21,8 @@ abstract contract Claimed is Base {
     using Views for Jobs;
 
     uint256 internal constant STAKE = 1 ether;
+    /// @dev Wei a gas of an answer.
+    uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant REWARD = 10 ether;
     uint32 internal constant PERIOD = 1000;
     uint32 internal constant CLOCK = 100;
@@ -31,7 +34,8 @@ abstract contract Claimed is Base {
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));

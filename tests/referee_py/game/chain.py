@@ -19,7 +19,7 @@ from eth_utils.crypto import keccak
 import referee_py
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
-NAMES = ("VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Jobs")
+NAMES = ("VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS = hex(15_000_000)
 ANVIL_OPTIONS = (
@@ -111,8 +111,11 @@ class Chain:
 
     def __init__(self, url: str, min_stake: int, leave_delay: int) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
-        self.registry, opset, self.court, self.panel, self.referee, self.jobs = map(Contract, NAMES)
-        contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee, self.jobs)
+        self.registry, opset, self.court, self.panel, self.referee, self.demands, self.jobs = map(
+            Contract, NAMES
+        )
+        contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee)
+        contracts += self.demands, self.jobs
         self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
         deployer = "0x" + "d0" * 20
@@ -126,7 +129,8 @@ class Chain:
         self._deploy(deployer, self.court, opset.address)
         self._deploy(deployer, self.panel, self.court.address, self.registry.address)
         self._deploy(deployer, self.referee, self.panel.address)
-        self._deploy(deployer, self.jobs, self.registry.address, min_stake, 1)
+        self._deploy(deployer, self.demands, 1)
+        self._deploy(deployer, self.jobs, self.registry.address, self.demands.address, min_stake, 1)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
         """Results in the order of the requests; an error comes back as the JSON-RPC error object."""

@@ -20,6 +20,7 @@ from referee_py.panel.state import Adjudication, HearingPhase, Rules
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction
+from .random_demand import Auditors
 from .random_hearing import Bar
 from .random_match import Duels
 from .real import random_real_graph
@@ -58,7 +59,7 @@ class Game:
         self.keys = [value("key", seed, k) for k in range(rng.randint(1, 3))]
         self.verifiers = tuple(str(Account.from_key(key).address) for key in self.keys)
         self.bonds = [rng.randint(1, 10**6) for _ in self.keys]
-        self.bar, self.duels = Bar(self), Duels(self)
+        self.bar, self.duels, self.auditors = Bar(self), Duels(self), Auditors(self)
         self.terms = JobTerms(
             program=self.graph.header,
             slots=1 if rounded else rng.randint(1, claims),
@@ -147,6 +148,7 @@ class Game:
             state = match.state
             found += [clock.deadline(state, side) for side in (0, 1) if clock.owing(state) >> side & 1]
         found += [instant for hearing in self.hearings for instant in self.bar.instants(hearing)]
+        found += self.auditors.instants()
         return [at for instant in found for at in (instant - 1, instant, instant + 1) if at > now]
 
     def act(self, now: int) -> Action | None:
@@ -155,6 +157,8 @@ class Game:
         hearings = self.hearings
         if self.rng.random() < 0.02:
             return self.bar.bond_action()
+        if self.job.claims and self.rng.random() < self.auditors.haste(now):
+            return self.auditors.act(now)
         if hearings and self.rng.random() < (0.6 if running else 0.9):
             return self.bar.act(self.rng.choice(hearings), now)
         if running and self.rng.random() < 0.9:
@@ -201,7 +205,7 @@ class Game:
                 ]
             case JobPhase.CLOSING:
                 return [] if job.open_matches else [("finalize", parties[0])]
-        purses = self.book.credits, self.book.panel.credits
+        purses = self.book.credits, self.book.panel.credits, self.book.demands.credits
         return [("withdraw", p) for p in parties if any(purse.get(p.address) for purse in purses)]
 
     def _job_call(
@@ -269,7 +273,7 @@ class Game:
 
     def _withdraw(self, _: Party, sender: str) -> Action:
         if self.rng.random() < 0.5:
-            return self.bar.withdrawal(sender)
+            return self.rng.choice((self.bar, self.auditors)).withdrawal(sender)
         return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
 
     def observe(self, action: Action, before: Any) -> None:

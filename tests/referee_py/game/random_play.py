@@ -60,7 +60,11 @@ class Cohort:
         accounts = [account for game in self.games for account in game.accounts]
         self.tracked = [*accounts, BURNED]
         chain.fund(accounts)
-        self.purses: list[tuple[Contract, Escrow]] = [(chain.jobs, self.book), (chain.panel, self.book.panel)]
+        self.purses: list[tuple[Contract, Escrow]] = [
+            (chain.jobs, self.book),
+            (chain.panel, self.book.panel),
+            (chain.demands, self.book.demands),
+        ]
         self.held = [self._balance(contract) for contract, _ in self.purses]
         self.credits = [self._credits(contract) for contract, _ in self.purses]
         self._register()
@@ -258,7 +262,7 @@ class Cohort:
         return int(self.chain.batch([("eth_getBalance", [contract.address, "latest"])])[0], 16)
 
     def _compare_money(self) -> None:
-        risks = self.book.at_risk(), self.book.panel.at_risk()
+        risks = self.book.at_risk(), self.book.panel.at_risk(), self.book.demands.deposits()
         for k, (contract, purse) in enumerate(self.purses):
             for account, amount in self._credits(contract).items():
                 assert amount - self.credits[k][account] == purse.credits.get(account, 0), account

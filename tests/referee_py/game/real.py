@@ -55,6 +55,10 @@ class RealGraph(Graph):
         places = [(s, n) for s in range(1, self.steps + 1) for n in range(len(self.structures))]
         return {NO_LOG: None, **dict(self._node_log(*place) for place in places)}
 
+    def log_of(self, digest: bytes) -> Log | None:
+        """What a digest is of."""
+        return self._logs[digest]
+
     def _node_log(self, step: int, node: int) -> tuple[bytes, Log | None]:
         """Digest and log; some directions and values anywhere, most of which are not admissible."""
         rng = Random(repr((self.seed, step, node)))

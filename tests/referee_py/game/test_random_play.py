@@ -67,7 +67,9 @@ def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[...,
     assert kinds == {kind.name for kind in Adjudication}
     assert any(lost for *_, lost in tally.hearings), "no verifier has lost its bond"
     assert set(tally.reasons) >= {"OPERATOR", "TIMEOUT", "STRUCTURE"}
-    moves = {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
+    moves = {"demands.demand", "demands.close", "demands.answerDigests", "demands.answerBlocks"}
+    moves |= {"demands.answerRecord", "demands.answerLeaf"}
+    moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
     assert set(tally.accepted) >= moves
 
 

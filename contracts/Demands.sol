@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Escrow} from "./Escrow.sol";
+import {Modes} from "./commit/Modes.sol";
+import {Programs} from "./commit/Programs.sol";
+import {Pieces} from "./demands/Pieces.sol";
+import {
+    Demand,
+    DemandState,
+    IDemands,
+    LogPiece,
+    Piece,
+    Place,
+    RecordPiece,
+    StepProof,
+    Subject,
+    TensorPiece
+} from "./interfaces/IDemands.sol";
+import {IJobs, JobPhase, Program} from "./interfaces/IJobs.sol";
+import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
+
+/// @title Demands
+/// @notice See IDemands. What an answer must be is in `demands/Pieces`.
+///
+///     none ─demand─▶ open ─answer─▶ answered
+///      ▲              │close: late, or lost already
+///      └──────────────┘
+/// @dev NOTE: `multicall` is not payable, so only answers and closings can be batched; `demand` takes many places by itself.
+contract Demands is IDemands, Escrow, Multicall {
+    // ------------------------------------------------------------------ types
+
+    /// @dev What is open about one root, in the hands of the same members.
+    struct Docket {
+        uint64 first;
+        uint64 open;
+        /// @dev Of records: the checkpoint that the open ones are of.
+        uint64 checkpoint;
+    }
+
+    // ------------------------------------------------------------------ storage
+
+    /// @notice What an answer costs: a transaction of its own, two or three trees walked, two slots written, an event. Measured in
+    /// tests/contracts/Demands.t.sol.
+    uint256 public constant ANSWER_GAS = 150_000;
+    /// @notice A byte of calldata, hashed, read and logged; see there.
+    uint256 public constant BYTE_GAS = 80;
+    /// @notice More than a whole page of digests, a record with 255 inputs, or a leaf, with their paths.
+    uint256 private constant MAX_BYTES = 13_312;
+    /// @notice 16 blocks of 6,144 bytes, with theirs.
+    uint256 private constant MAX_BLOCK_BYTES = 102_464;
+
+    /// @notice Wei a gas, by the deployer's estimate for the chain.
+    uint256 public immutable PRICE;
+
+    mapping(bytes32 id => Demand) private _demands;
+    mapping(bytes32 key => Docket) private _dockets;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(uint256 price) {
+        PRICE = price;
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function demand(Subject calldata subject, Place[] calldata places) external payable nonReentrant {
+        if (places.length == 0) revert NothingDemanded();
+        bool ofLogs = _ofLogs(places[0].piece);
+        Program memory program = subject.jobs.programOf(subject.jobId);
+        uint8 members = ofLogs ? _checkLogs(subject, program) : _checkClaimed(subject);
+
+        Docket storage docket = _dockets[_key(subject.jobs, subject.jobId, subject.root, members)];
+        if (docket.first == 0) docket.first = uint64(block.timestamp);
+        if (!ofLogs && docket.open == 0) docket.checkpoint = places[0].tree;
+        docket.open += uint64(places.length);
+        uint64 until = subject.jobs.extend(subject.jobId, docket.first);
+        uint256 deposit;
+        for (uint256 i = 0; i < places.length; ++i) {
+            Place calldata place = places[i];
+            if (_ofLogs(place.piece) != ofLogs) revert WrongPiece(place.piece, places[0].piece);
+            _checkPlace(program, place);
+            // SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. Were many demanded at
+            // once, it would have to run the whole job again in the time that is for an answer.
+            if (!ofLogs && place.tree != docket.checkpoint) {
+                revert AnotherCheckpoint(place.tree, docket.checkpoint);
+            }
+            Demand storage d = _demands[_id(subject, place)];
+            if (d.state != DemandState.None) revert AlreadyDemanded(d.state);
+            (d.demander, d.until, d.members, d.state) = (msg.sender, until, members, DemandState.Open);
+            deposit += depositOf(place.piece);
+            emit Demanded(
+                subject.jobId, address(subject.jobs), subject.root, place, msg.sender, members, until
+            );
+        }
+        if (msg.value != deposit) revert WrongDeposit(msg.value, deposit);
+    }
+
+    function answerDigests(
+        Subject calldata subject,
+        Place calldata place,
+        bytes32[] calldata digests,
+        bytes32[] calldata path,
+        StepProof calldata step
+    ) external {
+        Program memory program = _begin(subject, place, Piece.Digests);
+        uint256 size = Pieces.checkDigests(program, subject.root, place, digests, path, step);
+        _answered(subject, place, size);
+        emit DigestsAnswered(
+            subject.jobId, address(subject.jobs), subject.root, place, msg.sender, digests, path, step
+        );
+    }
+
+    function answerBlocks(Subject calldata subject, Place calldata place, LogPiece calldata answer) external {
+        Program memory program = _begin(subject, place, Piece.Blocks);
+        _answered(subject, place, Pieces.checkBlocks(program, subject.root, place, answer));
+        emit BlocksAnswered(subject.jobId, address(subject.jobs), subject.root, place, msg.sender, answer);
+    }
+
+    function answerRecord(Subject calldata subject, Place calldata place, RecordPiece calldata answer)
+        external
+    {
+        Program memory program = _begin(subject, place, Piece.Record);
+        _answered(subject, place, Pieces.checkRecord(program, subject.root, place, answer));
+        emit RecordAnswered(subject.jobId, address(subject.jobs), subject.root, place, msg.sender, answer);
+    }
+
+    function answerLeaf(
+        Subject calldata subject,
+        Place calldata place,
+        RecordPiece calldata answer,
+        TensorPiece calldata tensor
+    ) external {
+        Program memory program = _begin(subject, place, Piece.Leaf);
+        uint256 size = Pieces.checkRecord(program, subject.root, place, answer);
+        size += Pieces.checkLeaf(place, answer.record, tensor);
+        _answered(subject, place, size);
+        emit LeafAnswered(
+            subject.jobId, address(subject.jobs), subject.root, place, msg.sender, answer, tensor
+        );
+    }
+
+    function close(Subject calldata subject, Place calldata place) external nonReentrant {
+        bytes32 id = _id(subject, place);
+        Demand memory d = _demands[id];
+        if (d.state != DemandState.Open) revert NoSuchDemand();
+        bool moot = subject.jobs.phaseOf(subject.jobId) > JobPhase.Closing;
+        if (!moot && !_ofLogs(place.piece)) {
+            // INVARIANT: in the challenge phase a root that somebody claims gets no members, so these are all or none of them.
+            (uint8 members, bool claimed) = subject.jobs.standing(subject.jobId, subject.root);
+            moot = !claimed || members != d.members;
+        }
+        if (!moot && block.timestamp <= d.until) revert NotLate(d.until);
+
+        delete _demands[id];
+        --_dockets[_key(subject.jobs, subject.jobId, subject.root, d.members)].open;
+        emit Closed(subject.jobId, address(subject.jobs), subject.root, place, !moot);
+        _credit(d.demander, depositOf(place.piece));
+        // SAFETY: the guard against reentrancy spans the call.
+        if (moot) return;
+        subject.jobs.forfeit(subject.jobId, subject.root, _ofLogs(place.piece), d.demander);
+    }
+
+    // ------------------------------------------------------------------ inside
+
+    /// @dev Every answer begins here: there is such a demand, and it is in time.
+    function _begin(Subject calldata subject, Place calldata place, Piece want)
+        private
+        view
+        returns (Program memory)
+    {
+        if (place.piece != want) revert WrongPiece(place.piece, want);
+        Demand storage d = _demands[_id(subject, place)];
+        if (d.state != DemandState.Open) revert NoSuchDemand();
+        if (block.timestamp > d.until) revert AnsweredLate(d.until);
+        return subject.jobs.programOf(subject.jobId);
+    }
+
+    /// @dev Pays the author for what he has shown; the rest goes back.
+    function _answered(Subject calldata subject, Place calldata place, uint256 size) private {
+        Demand storage d = _demands[_id(subject, place)];
+        d.state = DemandState.Answered;
+        --_dockets[_key(subject.jobs, subject.jobId, subject.root, d.members)].open;
+        uint256 deposit = depositOf(place.piece);
+        uint256 fee = PRICE * (ANSWER_GAS + BYTE_GAS * size);
+        // NOTE: what one could show without being asked for it is not paid.
+        if (fee > deposit) fee = deposit;
+        _credit(msg.sender, fee);
+        _credit(d.demander, deposit - fee);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function depositOf(Piece piece) public view returns (uint256) {
+        uint256 most = piece == Piece.Blocks ? MAX_BLOCK_BYTES : MAX_BYTES;
+        return PRICE * (ANSWER_GAS + BYTE_GAS * most);
+    }
+
+    function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory) {
+        return _demands[_id(subject, place)];
+    }
+
+    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint8 members)
+        external
+        view
+        returns (uint256)
+    {
+        return uint256(_dockets[_key(jobs, jobId, logs, 0)].open)
+            + _dockets[_key(jobs, jobId, root, members)].open;
+    }
+
+    function _ofLogs(Piece piece) private pure returns (bool) {
+        return piece < Piece.Record;
+    }
+
+    function _id(Subject calldata subject, Place calldata place) private pure returns (bytes32) {
+        return keccak256(abi.encode(subject, place));
+    }
+
+    function _key(IJobs jobs, uint256 jobId, bytes32 root, uint8 members) private pure returns (bytes32) {
+        return keccak256(abi.encode(jobs, jobId, root, members));
+    }
+
+    /// @dev NOTE: whether the logs are known, `extend` knows.
+    function _checkLogs(Subject calldata subject, Program memory program) private view returns (uint8) {
+        if (!Modes.rounded(program.mode) || subject.root != subject.jobs.logsOf(subject.jobId)) {
+            revert NoSuchLogs(subject.root);
+        }
+        return 0;
+    }
+
+    function _checkClaimed(Subject calldata subject) private view returns (uint8 members) {
+        bool claimed;
+        (members, claimed) = subject.jobs.standing(subject.jobId, subject.root);
+        if (!claimed) revert NotClaimed(subject.root);
+    }
+
+    /// @dev SAFETY: at any other place an honest claimant might have nothing to show.
+    function _checkPlace(Program memory program, Place calldata place) private pure {
+        bool whole = place.piece == Piece.Digests || place.piece == Piece.Record;
+        if (place.piece != Piece.Leaf && place.tensor != 0) revert NoSuchPlace(place.tensor, 1);
+        if (whole && place.part != 0) revert NoSuchPlace(place.part, 1);
+        if (_ofLogs(place.piece)) {
+            if (place.tree == 0 || place.tree > program.steps) revert NoSuchPlace(place.tree, program.steps);
+        } else {
+            uint256 count = Programs.checkpoints(program.steps, program.strides[0]);
+            if (place.tree >= count) revert NoSuchPlace(place.tree, count);
+        }
+        uint256 unit = place.piece == Piece.Digests ? 1 << Pieces.DIGEST_LEVELS : 1;
+        if (uint256(place.node) * unit >= program.nodeCount) {
+            revert NoSuchPlace(place.node, (program.nodeCount + unit - 1) / unit);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Shape} from "../element/IRule.sol";
+import {IEscrow} from "./IEscrow.sol";
+import {IJobs} from "./IJobs.sol";
+import {Record} from "./IReferee.sol";
+
+/// @notice What can be demanded.
+enum Piece {
+    /// @dev The digests of the rounding logs of 256 nodes in one step.
+    Digests,
+    /// @dev What one of these logs says of 16 blocks of elements.
+    Blocks,
+    /// @dev The record of a node in a checkpoint that the claimed root is of.
+    Record,
+    /// @dev 1 KiB of a tensor that such a record names.
+    Leaf
+}
+
+/// @notice What a demand is about.
+struct Subject {
+    IJobs jobs;
+    uint256 jobId;
+    /// @dev The root of the job's logs for the first two pieces; a claimed root for the others.
+    bytes32 root;
+}
+
+/// @notice Where under the root the piece is. Places are by number, so whoever has the tree has what is there, and knows what is
+/// not; fields that a piece does not need are zero.
+struct Place {
+    Piece piece;
+    /// @dev Of logs the step, counted from 1; of records the checkpoint, counted from 0.
+    uint64 tree;
+    /// @dev Of digests the page of 256 nodes.
+    uint32 node;
+    /// @dev An input `k`, or an output as `256 + k`.
+    uint16 tensor;
+    /// @dev The page of 16 blocks, or the leaf.
+    uint64 part;
+}
+
+/// @notice The log tree of a step, under the root of the run's logs.
+struct StepProof {
+    bytes32 root;
+    bytes32[] path;
+}
+
+/// @notice A log with some of its blocks. If the log is zero (there is none), what describes it is ignored.
+struct LogPiece {
+    /// @dev The digest, with its path under the step's log tree.
+    bytes32 log;
+    bytes32[] logPath;
+    StepProof step;
+    /// @dev What the digest is of.
+    uint64 elements;
+    bytes32 root;
+    /// @dev All blocks of the page and the page's path, or nothing if the log has no such page.
+    bytes[] blocks;
+    bytes32[] path;
+}
+
+/// @notice A record, under the claimed root.
+struct RecordPiece {
+    Record record;
+    bytes32[] recordPath;
+    bytes32 checkpoint;
+    bytes32[] checkpointPath;
+}
+
+/// @notice A tensor with one of its leaves; nothing of the leaf if the tensor has no such one.
+struct TensorPiece {
+    Shape shape;
+    bytes32 root;
+    bytes leaf;
+    bytes32[] path;
+}
+
+/// @notice Where a demand stands.
+enum DemandState {
+    None,
+    Open,
+    /// @dev For good: what has been published once is not demanded again.
+    Answered
+}
+
+struct Demand {
+    address demander;
+    /// @dev The last second in which an answer is in time.
+    uint64 until;
+    /// @dev Members of the root's group when it was demanded; zero for logs.
+    uint8 members;
+    DemandState state;
+}
+
+/// @title IDemands
+/// @notice Whoever is not served what a claim commits to demands it here, for a fee that pays whoever publishes it. What nobody
+/// publishes in time is lost: a claimed root with all who claim it, or, if it is of the run's logs, the job.
+///
+/// PROMISES
+/// - Whoever has the run that a root claims, with the logs that it went by, can answer every demand about it, in one
+///   transaction each, whatever place the demand names.
+/// - An answer is what the root commits to, in a form that can be read; anybody may give it.
+/// - What an answer costs in gas at the price of the deployer, its author is paid; the rest of the deposit is the demander's.
+/// - A place is demanded at most once under a root, unless its claimants are lost.
+/// - Demands do not keep a job from ending: see `IJobs.extend`.
+/// - Balance = credits + deposits of open demands. No owner, no upgrade, no pause.
+///
+/// ASSUMPTIONS
+/// - SAFETY: any Jobs contract may be named. A malicious one hurts those who demand of it, and nobody else.
+interface IDemands is IEscrow {
+    // ------------------------------------------------------------------ events
+
+    event Demanded(
+        uint256 indexed jobId,
+        address indexed jobs,
+        bytes32 root,
+        Place place,
+        address demander,
+        uint8 members,
+        uint64 until
+    );
+    event DigestsAnswered(
+        uint256 indexed jobId,
+        address indexed jobs,
+        bytes32 root,
+        Place place,
+        address author,
+        bytes32[] digests,
+        bytes32[] path,
+        StepProof step
+    );
+    event BlocksAnswered(
+        uint256 indexed jobId,
+        address indexed jobs,
+        bytes32 root,
+        Place place,
+        address author,
+        LogPiece answer
+    );
+    event RecordAnswered(
+        uint256 indexed jobId,
+        address indexed jobs,
+        bytes32 root,
+        Place place,
+        address author,
+        RecordPiece answer
+    );
+    event LeafAnswered(
+        uint256 indexed jobId,
+        address indexed jobs,
+        bytes32 root,
+        Place place,
+        address author,
+        RecordPiece answer,
+        TensorPiece tensor
+    );
+    /// @notice A demand is over without an answer: what it was about is lost, or was lost already.
+    event Closed(uint256 indexed jobId, address indexed jobs, bytes32 root, Place place, bool lost);
+
+    // ------------------------------------------------------------------ errors
+
+    error NothingDemanded();
+    error WrongDeposit(uint256 have, uint256 want);
+    /// @notice The program has no such place.
+    error NoSuchPlace(uint256 number, uint256 count);
+    /// @notice The job has no such logs: its mode has none, or they have another root.
+    error NoSuchLogs(bytes32 root);
+    /// @notice Nobody who has not lost claims this root.
+    error NotClaimed(bytes32 root);
+    /// @notice Records and leaves of one checkpoint can be demanded at a time, under one root.
+    error AnotherCheckpoint(uint64 have, uint64 want);
+    error AlreadyDemanded(DemandState state);
+    error NoSuchDemand();
+    error WrongPiece(Piece have, Piece want);
+    error AnsweredLate(uint256 until);
+    error NotLate(uint256 until);
+    /// @notice A log can have no such block.
+    error Unreadable(uint256 number);
+    error WrongBlockCount(uint256 have, uint256 want);
+    error WrongDigest(bytes32 have, bytes32 want);
+    error WrongLeafLength(uint256 have, uint256 want);
+
+    // ------------------------------------------------------------------ moves
+
+    /// @notice Challenge: demands these places, all under one root; the value is their deposits, exactly.
+    function demand(Subject calldata subject, Place[] calldata places) external payable;
+
+    /// @notice The digests of the page: as many leaves as the tree has, 256 at most.
+    function answerDigests(
+        Subject calldata subject,
+        Place calldata place,
+        bytes32[] calldata digests,
+        bytes32[] calldata path,
+        StepProof calldata step
+    ) external;
+
+    /// @notice The blocks of the page, or that the log has none there, or that there is no log.
+    function answerBlocks(Subject calldata subject, Place calldata place, LogPiece calldata answer) external;
+
+    function answerRecord(Subject calldata subject, Place calldata place, RecordPiece calldata answer)
+        external;
+
+    /// @notice The leaf, or that the tensor has no such leaf, or that the record has no such tensor.
+    function answerLeaf(
+        Subject calldata subject,
+        Place calldata place,
+        RecordPiece calldata answer,
+        TensorPiece calldata tensor
+    ) external;
+
+    /// @notice Ends a demand that nobody has answered in time, or whose root was lost meanwhile. The deposit is the demander's.
+    function close(Subject calldata subject, Place calldata place) external;
+
+    // ------------------------------------------------------------------ views
+
+    /// @notice What a demand of this piece costs at most, in wei.
+    function depositOf(Piece piece) external view returns (uint256);
+
+    function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory);
+
+    /// @notice Demands that are open: of the job's logs, and of this root in the hands of so many members.
+    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint8 members)
+        external
+        view
+        returns (uint256);
+}

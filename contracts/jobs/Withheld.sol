@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Modes} from "../commit/Modes.sol";
+import {IDemands} from "../interfaces/IDemands.sol";
+import {Group, Job, JobPhase} from "../interfaces/IJobs.sol";
+import {Pairing} from "./Pairing.sol";
+
+/// @title Withheld
+/// @notice What becomes of a job in which something was demanded, and of claims whose data nobody has published.
+abstract contract Withheld is Pairing {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice How often a demand may make way for another and for a challenge after that.
+    uint64 private constant ROUNDS = 4;
+
+    IDemands public immutable DEMANDS;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IDemands demands) {
+        DEMANDS = demands;
+    }
+
+    // ------------------------------------------------------------------ guards
+
+    modifier onlyDemands() {
+        _checkDemandsCall();
+        _;
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function extend(uint256 jobId, uint64 first)
+        external
+        onlyDemands
+        during(jobId, JobPhase.Challenge)
+        returns (uint64 until)
+    {
+        Job storage job = _jobs[jobId];
+        // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
+        if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
+        until = uint64(block.timestamp) + job.terms.rules.verdictPeriod;
+        uint64 round = uint64(job.terms.rules.verdictPeriod) + job.terms.challengePeriod;
+        uint64 extended = uint64(block.timestamp) + round;
+        uint64 limit = first + ROUNDS * round;
+        if (extended > limit) extended = limit;
+        if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
+    }
+
+    function forfeit(uint256 jobId, bytes32 root, bool logs, address finder)
+        external
+        onlyDemands
+        nonReentrant
+    {
+        Job storage job = _jobs[jobId];
+        // NOTE: the logs are the one trainer's.
+        uint256 number = logs
+            ? _claims[jobId][_claimOf[jobId][_trainers[jobId][0].owner] - 1].group
+            : _groupOf[jobId][root] - 1;
+        Group storage group = _groups[jobId][number];
+        uint256 pot;
+        if (!logs) {
+            if (group.matchId != 0) revert GroupPlays(jobId, root);
+            // INVARIANT: a living group that plays no match is the one that waits.
+            job.waiting = 0;
+            while (group.spokesman < group.members.length) pot += _lose(jobId, job, uint8(number));
+        } else if (group.spokesman == 0) {
+            // INVARIANT: the trainer's claim is the first of its group, so it speaks for it until it has lost.
+            pot = _lose(jobId, job, uint8(number));
+        }
+        uint256 prize = pot / PRIZE_DIVISOR;
+        _credit(finder, prize);
+        _credit(BURNED, pot - prize);
+        if (logs) _void(jobId, job);
+        else _reenter(jobId, job, uint8(number));
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function standing(uint256 jobId, bytes32 root) external view returns (uint8 members, bool claimed) {
+        claimed = _isClaimed(jobId, root);
+        if (claimed) members = uint8(_groups[jobId][_groupOf[jobId][root] - 1].members.length);
+    }
+
+    function _checkDemandsCall() private view {
+        if (msg.sender != address(DEMANDS)) revert NotDemands(msg.sender);
+    }
+
+    /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted.
+    function _checkDemands(uint256 jobId, Job storage job) internal view {
+        if (job.waiting == 0) return;
+        Group storage group = _groups[jobId][job.waiting - 1];
+        uint256 open = DEMANDS.pending(this, jobId, job.logs, group.root, uint8(group.members.length));
+        if (open != 0) revert DemandsOpen(jobId, open);
+    }
+}

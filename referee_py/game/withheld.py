@@ -1,0 +1,81 @@
+"""What becomes of a job in which something was demanded: the contract's `jobs/Withheld`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import refusals
+from .escrow import BURNED, PRIZE_DIVISOR
+from .jobs import JobPhase
+from .refusals import require
+from .state import ProgramHeader
+
+if TYPE_CHECKING:
+    from .book import Book
+
+ROUNDS = 4
+"""How often a demand may make way for another and for a challenge after that."""
+
+
+class Withheld:
+    """The jobs of a book, as the contract of demands sees them."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+
+    def program_of(self, job_id: int) -> ProgramHeader:
+        return self._book.jobs[job_id].terms.program
+
+    def logs_of(self, job_id: int) -> bytes | None:
+        """None in a mode without logs."""
+        job = self._book.jobs[job_id]
+        return job.logs if job.rounded else None
+
+    def over(self, job_id: int, now: int) -> bool:
+        return self._book.jobs[job_id].phase(now).ended
+
+    def standing(self, job_id: int, root: bytes) -> tuple[int, bool]:
+        """How many have claimed a root, and whether one of them has not lost; no members if none."""
+        group = next((g for g in self._book.jobs[job_id].groups if g.root == root and not g.dead), None)
+        return (len(group.members), True) if group else (0, False)
+
+    def check_extendable(self, job_id: int, now: int) -> None:
+        job = self._book.during(job_id, JobPhase.CHALLENGE, now)
+        # SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
+        revealed = any(trainer.revealed for trainer in job.trainers)
+        require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
+
+    def extend(self, job_id: int, first: int, now: int) -> int:
+        """The last second for an answer. The challenge phase lasts as long, and a challenge period longer."""
+        job = self._book.jobs[job_id]
+        answer = job.terms.rules.verdict_period
+        period = answer + job.terms.challenge_period
+        job.challenge_end = max(job.challenge_end, min(now + period, first + ROUNDS * period))
+        return now + answer
+
+    def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None:
+        """What was demanded nobody has published: the root is lost, or the job is void for want of its logs."""
+        book, job = self._book, self._book.jobs[job_id]
+        if logs:
+            trainer = next(claim for claim in job.claims if claim.slot)
+            lost = 0 if trainer.lost else 1
+            if lost:
+                job.lose(trainer.group)
+            self._settle(lost * job.terms.stake, finder)
+            book.void(job)
+            return
+        number = next(k for k, group in enumerate(job.groups) if group.root == root)
+        group = job.groups[number]
+        require(group.match_id == 0, refusals.GroupPlays, job_id, root)
+        job.waiting, lost = None, 0
+        while not group.dead:
+            job.lose(number)
+            lost += 1
+        self._settle(lost * job.terms.stake, finder)
+        book.reenter(job_id, number, now)
+
+    def _settle(self, pot: int, finder: str) -> None:
+        """As in a match: half is a prize, the rest is burned."""
+        prize = pot // PRIZE_DIVISOR
+        self._book.credit(finder, prize)
+        self._book.credit(BURNED, pot - prize)

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Tree, Trees} from "../support/Trees.sol";
+import {Views} from "../support/Views.sol";
+import {Demanded} from "./Demanded.sol";
+import {Jobs} from "contracts/Jobs.sol";
+import {DemandState, IDemands, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Claim, IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
+
+/// @notice What may be demanded and when, what becomes of what nobody publishes, and how long that takes.
+contract LostTest is Demanded {
+    using Trees for Tree;
+    using Views for Jobs;
+
+    uint256 private _job = runClaimed();
+
+    function _end() private view returns (uint256) {
+        return jobs.jobOf(_job).challengeEnd;
+    }
+
+    function _lapse(Subject memory s, Place memory place) private {
+        demand(s, place);
+        pass(PERIOD + 1);
+        demands.close(s, place);
+    }
+
+    function closeRefused(Subject memory s, Place memory place, bytes4 selector) private {
+        refuses(selector);
+        demands.close(s, place);
+    }
+
+    // ------------------------------------------------------------------ what can be demanded
+
+    function test_onlyPlacesOfTheProgramCanBeDemanded() public {
+        bytes4 refused = IDemands.NoSuchPlace.selector;
+        demandRefused(ofLogs(_job), digests(0), refused);
+        demandRefused(ofLogs(_job), digests(6), refused);
+        demandRefused(ofLogs(_job), Place(Piece.Digests, 1, 1, 0, 0), refused);
+        demandRefused(ofLogs(_job), Place(Piece.Digests, 1, 0, 1, 0), refused);
+        demandRefused(ofLogs(_job), Place(Piece.Digests, 1, 0, 0, 1), refused);
+        demandRefused(ofLogs(_job), blocks(1, 3, 0), refused);
+        demandRefused(ofLogs(_job), Place(Piece.Blocks, 1, 0, 1, 0), refused);
+        demandRefused(ofClaim(_job), recordIn(3, 0), refused);
+        demandRefused(ofClaim(_job), recordIn(0, 3), refused);
+        demandRefused(ofClaim(_job), Place(Piece.Record, 0, 0, 0, 1), refused);
+        demandRefused(ofClaim(_job), leafIn(3, 0, 0, 0), refused);
+        demand(ofClaim(_job), leafIn(2, 2, 0, 0));
+    }
+
+    function test_onlyWhatIsCommittedToCanBeDemanded() public {
+        demandRefused(ofLogs(_job), recordIn(0, 0), IDemands.NotClaimed.selector);
+        demandRefused(ofClaim(_job), digests(1), IDemands.NoSuchLogs.selector);
+        uint256 other = claimed(7);
+        Subject memory s = Subject(IJobs(address(jobs)), other, 0);
+        demandRefused(s, digests(1), IDemands.NoSuchLogs.selector);
+        demandRefused(s, recordIn(0, 0), IDemands.NotClaimed.selector);
+        s.root = root(7);
+        demand(s, recordIn(0, 0));
+    }
+
+    function test_aBatchIsOfOneRootAndPaidExactly() public {
+        Place[] memory list = new Place[](2);
+        (list[0], list[1]) = (digests(1), recordIn(0, 0));
+        uint256 both = demands.depositOf(Piece.Digests) + demands.depositOf(Piece.Record);
+        Subject memory s = ofLogs(_job);
+        refuses(IDemands.WrongPiece.selector);
+        demands.demand{value: both}(s, list);
+        list[1] = digests(1);
+        refuses(IDemands.AlreadyDemanded.selector);
+        demands.demand{value: both}(s, list);
+        list[1] = digests(2);
+        refuses(IDemands.WrongDeposit.selector);
+        demands.demand{value: both + 1}(s, list);
+        refuses(IDemands.NothingDemanded.selector);
+        demands.demand(s, new Place[](0));
+        demand(s, list);
+    }
+
+    /// @dev Or a claimant would have to compute the whole run again in the time for one answer.
+    function test_recordsOfOneCheckpointAtATime() public {
+        demand(ofClaim(_job), recordIn(1, 0));
+        demand(ofClaim(_job), leafIn(1, 2, 256, 0));
+        demandRefused(ofClaim(_job), recordIn(2, 0), IDemands.AnotherCheckpoint.selector);
+        answer(ofClaim(_job), recordIn(1, 0));
+        demandRefused(ofClaim(_job), recordIn(2, 0), IDemands.AnotherCheckpoint.selector);
+        answer(ofClaim(_job), leafIn(1, 2, 256, 0));
+        demand(ofClaim(_job), recordIn(2, 0));
+    }
+
+    function test_onlyInTheChallengePhase() public {
+        vm.warp(_end());
+        demandRefused(ofLogs(_job), digests(1), IJobs.WrongPhase.selector);
+        uint256 early = post(roundedTerms());
+        Subject memory s = Subject(IJobs(address(jobs)), early, 0);
+        demandRefused(s, digests(1), IJobs.WrongPhase.selector);
+    }
+
+    /// @dev A trainer could make the job void, and save the stake that it owes for not revealing.
+    function test_logsThatWereNotRevealedCannotBeDemanded() public {
+        uint256 job = post(roundedTerms());
+        join(job, person(2));
+        commit(job, person(2), 7);
+        pass(PERIOD);
+        inPhase(job, JobPhase.Challenge);
+        demandRefused(Subject(IJobs(address(jobs)), job, 0), digests(1), IJobs.LogsNotRevealed.selector);
+    }
+
+    function test_onlyTheContractOfDemandsTellsJobs() public {
+        refuses(IJobs.NotDemands.selector);
+        jobs.extend(_job, 0);
+        bytes32 root = ofClaim(_job).root;
+        refuses(IJobs.NotDemands.selector);
+        jobs.forfeit(_job, root, false, AUDITOR);
+    }
+
+    // ------------------------------------------------------------------ what is lost
+
+    function test_aRecordThatNobodyShowsLosesTheRoot() public {
+        Place memory place = recordIn(2, 1);
+        demand(ofClaim(_job), place);
+        uint256 end = _end();
+        pass(PERIOD + 1);
+        demands.close(ofClaim(_job), place);
+        credited(AUDITOR, STAKE / 2, "the finder's prize");
+        eq(burned(), STAKE / 2, "the rest");
+        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record), "the deposit");
+        yes(jobs.claimsOf(_job)[0].lost, "the claim is lost");
+        (, bool alive) = jobs.standing(_job, ofClaim(_job).root);
+        yes(!alive, "nobody claims the root any more");
+        yes(_end() >= end, "a challenge may follow");
+        inPhase(_job, JobPhase.Challenge);
+        vm.warp(_end());
+        jobs.finalize(_job);
+        inPhase(_job, JobPhase.Unclaimed);
+        credited(CLIENT, REWARD, "the reward");
+        eq(address(jobs).balance, REWARD + STAKE, "nothing is minted or lost");
+    }
+
+    function test_allWhoClaimTheRootLose() public {
+        uint256 job = claimed(7, 7, 7);
+        Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
+        _lapse(s, recordIn(0, 0));
+        credited(AUDITOR, 3 * STAKE / 2, "half of three stakes");
+        for (uint256 i = 0; i < 3; ++i) {
+            yes(jobs.claimsOf(job)[i].lost, "each is lost");
+        }
+        eq(address(jobs).balance, 2 * REWARD + 4 * STAKE, "nothing is minted or lost");
+    }
+
+    function test_logsThatNobodyShowsMakeTheJobVoid() public {
+        bytes32 root = otherClaimed(_job, person(2));
+        yes(root != 0 && jobs.jobOf(_job).openMatches == 1, "there is a match");
+        _lapse(ofLogs(_job), blocks(3, 1, 0));
+        inPhase(_job, JobPhase.Void);
+        credited(AUDITOR, STAKE / 2, "the finder's prize");
+        credited(person(1), 0, "the trainer has lost");
+        credited(person(2), STAKE, "who followed its logs has not");
+        credited(CLIENT, REWARD, "the reward");
+        eq(burned(), STAKE / 2, "the rest");
+        // The match goes on, and says nothing any more.
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id);
+        credited(person(2), STAKE, "nothing follows from the match");
+    }
+
+    /// @dev A trainer whose claim is lost already loses nothing more, and its logs can still be demanded.
+    function test_theLogsOfATrainerThatHasLost() public {
+        otherClaimed(_job, person(2));
+        uint256 id = jobs.groupsOf(_job)[1].matchId;
+        referee.reveal(id, 1, _children(person(2)));
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id);
+        yes(jobs.claimsOf(_job)[0].lost, "the trainer has lost by default");
+        credited(person(2), STAKE / 2, "a prize");
+        _lapse(ofLogs(_job), digests(1));
+        inPhase(_job, JobPhase.Void);
+        credited(AUDITOR, 0, "there is nothing to win");
+        credited(person(2), STAKE / 2 + STAKE, "its stake is back");
+        eq(address(jobs).balance, REWARD + 2 * STAKE, "nothing is minted or lost");
+    }
+
+    function _children(address who) private pure returns (bytes32[] memory nodes) {
+        nodes = new bytes32[](4);
+        for (uint256 i = 0; i < 4; ++i) {
+            nodes[i] = runTree().levels[0][i];
+        }
+        nodes[0] = sha256(abi.encode(who));
+    }
+
+    function test_aGroupPlaysItsMatchToTheEndFirst() public {
+        otherClaimed(_job, person(2));
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        demand(ofClaim(_job), recordIn(0, 0));
+        pass(PERIOD + 1);
+        // NOTE: by now both are late; before anybody says so, the group is in the match.
+        closeRefused(ofClaim(_job), recordIn(0, 0), IJobs.GroupPlays.selector);
+        is_(stateOf(ofClaim(_job), recordIn(0, 0)), DemandState.Open, "it waits for the match");
+        referee.timeout(id);
+        // Both have lost by default, so there is nothing to lose any more.
+        demands.close(ofClaim(_job), recordIn(0, 0));
+        credited(AUDITOR, 0, "the match came first");
+        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record), "the deposit");
+    }
+
+    function test_aWinnerLosesByWhatWasDemandedOfItMeanwhile() public {
+        bytes32 root = otherClaimed(_job, person(2));
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        referee.reveal(id, 0, runTree().levels[0]);
+        demand(ofClaim(_job), recordIn(0, 0));
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id);
+        credited(person(1), STAKE / 2, "the match is won");
+        closeRefused(ofClaim(_job), recordIn(0, 0), IDemands.NotLate.selector);
+        vm.warp(_end());
+        refuses(IJobs.DemandsOpen.selector);
+        jobs.finalize(_job);
+        demands.close(ofClaim(_job), recordIn(0, 0));
+        credited(AUDITOR, STAKE / 2, "and lost all the same");
+        inPhase(_job, JobPhase.Challenge);
+        yes(root != 0, "another");
+    }
+
+    /// @dev Whoever claims a root again is not answerable for what was demanded of those who have lost it.
+    function test_aDemandDiesWithThoseItWasMadeOf() public {
+        Subject memory s = ofClaim(_job);
+        demand(s, recordIn(1, 0));
+        demand(s, recordIn(1, 1));
+        pass(PERIOD + 1);
+        demands.close(s, recordIn(1, 0));
+        _claimAgain(person(3));
+        demands.close(s, recordIn(1, 1));
+        (, bool alive) = jobs.standing(_job, s.root);
+        yes(alive, "the new claim stands");
+        credited(AUDITOR, STAKE / 2, "one prize");
+        demand(s, recordIn(1, 1));
+        answer(s, recordIn(1, 1));
+        vm.warp(_end());
+        jobs.finalize(_job);
+        inPhase(_job, JobPhase.Accepted);
+    }
+
+    function _claimAgain(address who) private {
+        bytes32 root = ofClaim(_job).root;
+        bytes32 last = stepTree(STEPS).root();
+        bytes32 commitment = jobs.commitmentOf(_job, who, root, last, 0, "salt");
+        vm.prank(who);
+        jobs.commitChallenge(_job, commitment);
+        pass(1);
+        Claim memory c = Claim(root, last, runTree().path(2), "http://claim");
+        vm.prank(who);
+        jobs.challenge{value: STAKE}(_job, c, "salt");
+    }
+
+    function test_whatIsOverIsClosedForNothing() public {
+        demand(ofLogs(_job), digests(1));
+        demand(ofLogs(_job), digests(2));
+        pass(PERIOD + 1);
+        demands.close(ofLogs(_job), digests(1));
+        inPhase(_job, JobPhase.Void);
+        demands.close(ofLogs(_job), digests(2));
+        credited(AUDITOR, STAKE / 2, "one prize");
+        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests), "both deposits");
+        eq(address(demands).balance, 2 * demands.depositOf(Piece.Digests), "nothing else");
+        closeRefused(ofLogs(_job), digests(2), IDemands.NoSuchDemand.selector);
+    }
+
+    // ------------------------------------------------------------------ time
+
+    function test_whoGetsItLateHasTheTimeToChallenge() public {
+        vm.warp(_end() - 1);
+        demand(ofLogs(_job), digests(1));
+        eq(_end(), block.timestamp + 2 * PERIOD, "an answer, and a challenge period");
+        pass(PERIOD);
+        answer(ofLogs(_job), digests(1));
+        inPhase(_job, JobPhase.Challenge);
+    }
+
+    function test_demandsDoNotKeepAJobFromEnding() public {
+        uint256 limit = block.timestamp + 4 * 2 * PERIOD;
+        uint256 count;
+        while (jobs.phaseOf(_job) == JobPhase.Challenge) {
+            Place memory place = leafIn(0, 0, 256, uint64(count++));
+            demand(ofClaim(_job), place);
+            yes(_end() <= limit, "not longer than that");
+            pass(PERIOD / 2);
+            answer(ofClaim(_job), place);
+            pass(PERIOD / 2);
+        }
+        yes(count >= 7, "for as long as that");
+        jobs.finalize(_job);
+        inPhase(_job, JobPhase.Accepted);
+    }
+
+    function test_nothingIsAcceptedWhileSomethingIsDemanded() public {
+        vm.warp(_end() - 1);
+        for (uint64 i = 0; i < 7; ++i) {
+            demand(ofLogs(_job), blocks(1, 0, 100 + i));
+            pass(PERIOD);
+            answer(ofLogs(_job), blocks(1, 0, 100 + i));
+        }
+        vm.warp(_end() - 1);
+        demand(ofLogs(_job), digests(1));
+        pass(1);
+        inPhase(_job, JobPhase.Closing);
+        refuses(IJobs.DemandsOpen.selector);
+        jobs.finalize(_job);
+        answer(ofLogs(_job), digests(1));
+        jobs.finalize(_job);
+        inPhase(_job, JobPhase.Accepted);
+    }
+
+    // ------------------------------------------------------------------ money
+
+    function test_demandingOfHimselfCostsHalfAStake() public {
+        address trainer = person(1);
+        Place[] memory places = new Place[](1);
+        places[0] = recordIn(0, 0);
+        uint256 deposit = demands.depositOf(Piece.Record);
+        Subject memory s = ofClaim(_job);
+        vm.deal(trainer, deposit);
+        vm.prank(trainer);
+        demands.demand{value: deposit}(s, places);
+        pass(PERIOD + 1);
+        demands.close(ofClaim(_job), places[0]);
+        eq(jobs.credit(trainer) + demands.credit(trainer), STAKE / 2 + deposit, "half is burned");
+    }
+
+    function test_creditsAreDrawn() public {
+        demand(ofLogs(_job), digests(1));
+        answer(ofLogs(_job), digests(1));
+        uint256 fee = demands.credit(AUTHOR);
+        vm.prank(AUTHOR);
+        demands.withdraw();
+        eq(AUTHOR.balance, fee, "the fee");
+        vm.prank(AUDITOR);
+        demands.withdraw();
+        eq(address(demands).balance, 0, "all is paid out");
+    }
+}

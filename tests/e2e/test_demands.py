@@ -1,0 +1,176 @@
+"""Data that nobody serves is demanded on the chain: whoever withholds it loses, or has published it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+
+from referee_py.commit import Tag
+from referee_py.demand import Blocks, Digests, LeafShown, Piece, Place, RecordShown
+from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS
+from referee_py.demand.pieces import check
+from referee_py.demand.state import OUTPUTS
+from referee_py.game.state import leaf_count
+from referee_py.rounding.mode import Rounding
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import Job, JobPhase
+from trainer_node.chain.demands import Ledger
+from trainer_node.faults import Fault
+from trainer_node.service import Node
+
+from . import brink
+from .arena import NOWHERE, PERIOD_S, REWARD, STAKE, Arena
+from .forger import ForgersArena
+from .forgeries import FORGERIES
+
+SPARSE = Rounding(32)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
+
+
+class WithholdingArena(ForgersArena):
+    """One trainer who serves nothing, and answers demands; it forges, if told what. The challenger serves."""
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        if name == "trainer-0":
+            settings["public_uri"] = NOWHERE
+        return super()._node(name, role, **settings)
+
+
+def fees(ledger: Ledger, job: Job, price: int = 10**9) -> int:
+    """What the authors of all answers of a job were paid."""
+    sizes = (check(job.program, root, place, answer) for (root, place), answer in ledger.answers.items())
+    return sum(price * (ANSWER_GAS + BYTE_GAS * size) for size in sizes)
+
+
+def ledger_of(arena: Arena, job: Job) -> Ledger:
+    return arena.client.snapshot().ledger(job)
+
+
+def test_withheld_logs_are_demanded_and_the_replay_disputes_what_is_wrong(
+    anvil: Anvil, tmp_path: Path
+) -> None:
+    forgery = FORGERIES["a direction just beyond the radius"]
+    job = brink.bundle(SPARSE)
+    with WithholdingArena(anvil, tmp_path, job, forgery, knows=False) as arena:
+        outcome = arena.play()
+        ledger = ledger_of(arena, outcome.job)
+        assert not ledger.open
+        kinds = {type(answer) for answer in ledger.answers.values()}
+        assert kinds == {Digests, Blocks}
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.matches == [(forgery.reason, {arena.address("trainer-0")})]
+        assert outcome.profit["trainer-0"] == fees(ledger, outcome.job) - STAKE
+        assert outcome.profit["challenger"] >= REWARD - fees(ledger, outcome.job)
+
+
+def test_withheld_logs_of_a_right_run_are_paid_for_and_accepted(anvil: Anvil, tmp_path: Path) -> None:
+    """The joker has written a forged entry, and is right: what is shown on the chain is followed, too."""
+    job = brink.bundle(SPARSE)
+    forgery = FORGERIES["all directions in the band"]
+    with WithholdingArena(anvil, tmp_path, job, forgery, knows=True) as arena:
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.matches == []
+        paid = fees(ledger_of(arena, outcome.job), outcome.job)
+        assert paid > 0
+        assert outcome.profit["trainer-0"] == REWARD + paid
+        assert outcome.profit["challenger"] == -paid
+        count = leaf_count(0, job.terms.steps, job.terms.strides[0])
+        replayed = arena.members[-1].node.store.get_tree(Tag.RUN_TREE, outcome.job.accepted_root, count)
+        assert replayed.root == outcome.job.accepted_root, "the challenger has come to it, too"
+
+
+def test_logs_that_nobody_shows_make_the_job_void(anvil: Anvil, tmp_path: Path) -> None:
+    job = brink.bundle(SPARSE)
+    with Arena(anvil, tmp_path, job, trainers=[Fault.WITHHOLD], serve=False) as arena:
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.VOID
+        assert outcome.profit["trainer-0"] == -STAKE
+        assert outcome.profit["challenger"] == STAKE // 2
+        assert not ledger_of(arena, outcome.job).answers
+
+
+def demand(arena: Arena, job: Job, root: bytes, *places: Place) -> None:
+    """By the challenger, who has no reason to."""
+    node = arena.members[-1].node
+    assert node.transactions is not None
+    value = sum(arena.client.snapshot().deposit(place.piece) for place in places)
+    node.transactions.send(node.client.contracts.demand(job.id, root, places, value))
+
+
+def until_claimed(arena: Arena) -> Job:
+    """Until the trainer has claimed."""
+    for _ in range(500):
+        for member in arena.members[:-1]:
+            member.part.tick()
+        job = arena.client.snapshot().job(arena.job_id)
+        if job.phase is JobPhase.CHALLENGE:
+            return job
+    raise AssertionError("the trainer has not claimed")
+
+
+def test_an_honest_trainer_answers_whatever_is_demanded(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """Records and leaves of a checkpoint, inputs and outputs, and what is not there."""
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        job = until_claimed(arena)
+        root, node = job.groups[0].root, bundle.terms.node_count // 2
+        places = [Place(Piece.RECORD, 1, node), Place(Piece.RECORD, 1, 0)]
+        places += [
+            Place(Piece.LEAF, 1, node, tensor, part)
+            for tensor in (0, 200, OUTPUTS, OUTPUTS + 9)
+            for part in (0, 1 << 40)
+        ]
+        demand(arena, job, root, *places)
+        outcome = arena.play()
+        ledger = ledger_of(arena, outcome.job)
+        assert set(ledger.answers) == {(root, place) for place in places}
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.job.accepted_root == root
+        paid = fees(ledger, outcome.job)
+        assert outcome.profit["trainer-0"] == REWARD + paid
+        assert outcome.profit["challenger"] == -paid
+        leaves = [a for a in ledger.answers.values() if isinstance(a, LeafShown)]
+        assert any(a.leaf for a in leaves)
+        assert any(isinstance(a, RecordShown) for a in ledger.answers.values())
+
+
+def test_a_record_that_nobody_shows_loses_the_claim(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.WITHHOLD]) as arena:
+        job = until_claimed(arena)
+        root, place = job.groups[0].root, Place(Piece.RECORD, 0, 0)
+        demand(arena, job, root, place)
+        arena.skip(PERIOD_S + 1)
+        node = arena.members[-1].node
+        assert node.transactions is not None
+        node.transactions.send(node.client.contracts.closings(job.id, [(root, place)]))
+        lost = arena.client.snapshot().job(job.id)
+        assert [claim.lost for claim in lost.claims] == [True]
+        outcome = arena.play()
+        assert outcome.profit["trainer-0"] == -STAKE
+        assert outcome.profit["challenger"] == STAKE // 2 + REWARD, "it has claimed what was given away"
+        assert outcome.matches == []
+
+
+def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path) -> None:
+    class Poor(WithholdingArena):
+        def _node(self, name: str, role: str, **settings: object) -> Node:
+            if name == "challenger":
+                settings["max_demands_eth"] = 0
+            return super()._node(name, role, **settings)
+
+    forgery = FORGERIES["a direction just beyond the radius"]
+    with (
+        Poor(anvil, tmp_path, brink.bundle(SPARSE), forgery, knows=True) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.profit["challenger"] == 0
+        assert any("max_demands_eth" in str(event.get("reason")) for event in told)

@@ -1,0 +1,158 @@
+"""Rounding logs put together from answers: what an honest trainer has written, and what else a root may commit to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from referee_py.commit import NO_LOG, Record, Tag, Tree, digest, empty, fold_path
+from referee_py.demand import Answer, Blocks, Piece, Place
+from referee_py.demand.pieces import check
+from referee_py.demand.refusals import Unreadable
+from referee_py.demand.solver import answer_of
+from referee_py.program import Terms
+from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block
+from referee_py.rounding.entries import Log
+from referee_py.rounding.mode import Form, Rounding
+from referee_py.rounding.step_log import NodeLog, StepLog
+from tests.e2e.brink import COUNT, MIRROR, STEPS, Y, Z, bundle
+from trainer_node.shown import Shown
+
+JOB = bundle(Rounding(32))
+SAID = Log(COUNT, np.array([1, 4]), np.array([True, False]), np.array([7]), np.array([2.5]))
+
+
+class Tampered(Tree):
+    """A tree with something beyond its last leaf."""
+
+    def __init__(self, tag: Tag, leaves: Sequence[bytes]) -> None:
+        super().__init__(tag, [*leaves, digest(Tag.LEAF, b"beyond")])
+
+
+@dataclass
+class Withholder:
+    """A trainer's logs of the tiny job: `logs` by node, the same in each step. `HasRun` for the solver."""
+
+    logs: dict[int, Log]
+    tree_of: Callable[[Tag, Sequence[bytes]], Tree] = Tree
+    terms: Terms = JOB.terms
+
+    def log_tree(self, step: int) -> Tree:  # noqa: ARG002
+        nodes = range(self.terms.node_count)
+        return self.tree_of(
+            Tag.LOG_TREE, [LogTree(self.logs[n]).digest if n in self.logs else NO_LOG for n in nodes]
+        )
+
+    def run_log_tree(self) -> Tree:
+        return Tree(Tag.LOG_RUN_TREE, [self.log_tree(step).root for step in range(1, STEPS + 1)])
+
+    def log(self, step: int, node: int) -> Log | None:  # noqa: ARG002
+        return self.logs.get(node)
+
+    def run_tree(self, level: int, start: int, end: int) -> Tree:
+        raise NotImplementedError
+
+    def step_tree(self, step: int) -> Tree:
+        raise NotImplementedError
+
+    def record(self, step: int, node: int) -> Record:
+        raise NotImplementedError
+
+    def tensors(self, step: int, node: int) -> tuple[list[object], list[object]]:
+        raise NotImplementedError
+
+
+def obtained(trainer: Withholder) -> tuple[Shown, int]:
+    """What whoever demands all that is missing gets, in how many rounds."""
+    terms = trainer.terms
+    root, answers = trainer.run_log_tree().root, dict[tuple[bytes, Place], Answer]()
+    for rounds in range(10):
+        shown = Shown(terms, JOB.program, root, answers)
+        missing = shown.missing()
+        if not missing:
+            return shown, rounds
+        for place in missing:
+            answer = answer_of(terms, place, trainer)
+            assert check(terms, root, place, answer) > 0
+            answers[root, place] = answer
+    raise AssertionError("it never ends")
+
+
+def test_what_an_honest_trainer_has_written_is_a_file_again() -> None:
+    logs = {Y: SAID, Z: Log.empty(3 * COUNT), MIRROR: replace(SAID, elements=COUNT)}
+    shown, rounds = obtained(Withholder(logs))
+    assert rounds == 2
+    files = shown.files()
+    assert len(files) == STEPS
+    want = StepLog({node: NodeLog.of(log, Form.SPARSE) for node, log in logs.items()})
+    assert [log.encode() for log in files] == [want.encode()] * STEPS
+    step = shown.steps()[3]
+    found = step.entries(Y, COUNT)
+    assert found.narrow.tolist() == SAID.narrow.tolist()
+    assert found.up.tolist() == SAID.up.tolist()
+    assert (found.wide.tolist(), found.values.tolist()) == ([7], [2.5])
+    assert step.digest(0) == NO_LOG
+    assert step.digest(Y) == LogTree(SAID).digest
+
+
+def expect_proofs(trainer: Withholder, shown: Shown) -> None:
+    """Every digest and block can be shown on, up to the root that was committed to."""
+    root = trainer.run_log_tree().root
+    for step, log in shown.steps().items():
+        tree = log.tree(trainer.terms.node_count)
+        assert fold_path(Tag.LOG_RUN_TREE, tree.root, step - 1, shown.tree().path(step - 1)) == root
+        for node in range(trainer.terms.node_count):
+            leaf = log.digest(node)
+            assert fold_path(Tag.LOG_TREE, leaf, node, tree.path(node)) == tree.root
+            if leaf == NO_LOG:
+                continue
+            opened = log.nodes[node].opened()
+            assert digest_of_block(opened.elements, 0, opened.block(0), opened.path(0)) == leaf
+
+
+def test_a_log_of_another_number_of_elements_says_nothing_and_can_be_shown() -> None:
+    """NOTE: so many that nobody could ask for all of it, with entries where nobody looks."""
+    huge = Log(1 << 39, np.array([1, 1 << 38]), np.array([True, True]), np.array([7]), np.array([2.5]))
+    trainer = Withholder({Y: huge})
+    shown, rounds = obtained(trainer)
+    assert rounds == 2
+    assert shown.steps()[1].entries(Y, COUNT).count == 0
+    assert not shown.files(), "no file has it"
+    expect_proofs(trainer, shown)
+
+
+def test_what_is_beyond_the_last_node_is_not_looked_at() -> None:
+    trainer = Withholder({Y: SAID}, Tampered, replace(JOB.terms, node_count=13))
+    shown, _ = obtained(trainer)
+    assert shown.steps()[1].entries(Y, COUNT).count == 3
+    assert not shown.files()
+    expect_proofs(trainer, shown)
+
+
+def test_blocks_beyond_the_last_element_have_no_answer() -> None:
+    """They are demanded, too: whoever has hidden something there cannot show it."""
+    elements = 40 * BLOCK
+    log = Log(elements, np.array([5]), np.array([True]), np.zeros(0, np.int64), np.zeros(0))
+    tree = LogTree(log)
+    path = [*tree.path(39)]
+    hidden = digest(Tag.LOG_BLOCK, b"\0\0")
+    blocks = [b""] * 15 + [b"\0\0"]
+    leaves = [empty(Tag.LOG_BLOCK_TREE, 0)] * 15 + [hidden]
+    node = Tree(Tag.LOG_BLOCK_TREE, leaves).root
+    above = tree.page(3, 4)[1]
+    root = fold_path(Tag.LOG_BLOCK_TREE, node, 3, above)
+    found = digest(Tag.ROUNDING_LOG, elements.to_bytes(8, "big"), root)
+    steps = Tree(Tag.LOG_TREE, [found])
+    run = Tree(Tag.LOG_RUN_TREE, [steps.root])
+    terms = replace(JOB.terms, node_count=1, steps=1, strides=(1,))
+    step = answer_of(JOB.terms, Place(Piece.BLOCKS, 1, Y), Withholder({Y: SAID}))
+    assert isinstance(step, Blocks)
+    shown = Blocks(
+        found, (), replace(step.step, root=steps.root, path=()), elements, root, tuple(blocks), tuple(above)
+    )
+    with pytest.raises(Unreadable):
+        check(terms, run.root, Place(Piece.BLOCKS, 1, 0, part=3), shown)
+    assert len(path) == 6

@@ -1,0 +1,74 @@
+"""Answers what is demanded of us, and closes what nobody has answered in time.
+
+Whoever has claimed something and keeps silent about it is lost, so this comes as early as the moves of matches do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import structlog
+
+from referee_py.demand import Answer, Place
+from referee_py.demand.solver import answer_of
+from referee_py.errors import AssayError
+
+from .acts import act
+from .chain import Contracts, Group, Job, Snapshot, TransactionManager
+from .errors import Reverted
+from .replay import Replay
+
+MAX_BATCH_BYTES = 96 << 10
+"""Of calldata in one transaction: half of what a transaction may cost, if every byte is of a log's entries."""
+
+_log = structlog.get_logger(__name__)
+
+Answered = tuple[bytes, Place, Answer]
+
+
+class Respondent:
+    """Acts for whoever holds the key of ``transactions``."""
+
+    def __init__(self, contracts: Contracts, transactions: TransactionManager) -> None:
+        self._contracts = contracts
+        self._transactions = transactions
+
+    def attend(self, snapshot: Snapshot, job: Job, own: Group, replay: Replay) -> None:
+        """Answer what is demanded of the job's logs and of our root. Raises RpcUnavailable and RpcCorrupt."""
+        if not snapshot.pending(job, own):
+            return
+        due = [d for d in snapshot.ledger(job).open.values() if d.root in (own.root, job.logs)]
+        for demand in due:
+            # NOTE: what is late of our own root would cost us the claim; that is for others to say.
+            if snapshot.now > demand.until and demand.place.piece.of_logs:
+                act(self._transactions, self._contracts.closings(job.id, [(demand.root, demand.place)]))
+        places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
+        for batch in self._batches(job, places, replay):
+            _log.info("demand.answer", job=job.id, answers=len(batch))
+            act(self._transactions, self._contracts.answers(job.id, batch))
+
+    def _batches(
+        self, job: Job, places: Sequence[tuple[bytes, Place]], replay: Replay
+    ) -> Iterator[list[Answered]]:
+        """Answers that the contract accepts, as many in one transaction as fit."""
+        batch: list[Answered] = []
+        size = 0
+        for root, place in places:
+            try:
+                answer = root, place, answer_of(replay.terms, place, replay)
+                call = self._contracts.answers(job.id, [answer])
+                self._transactions.simulate(call)
+            except Reverted as error:
+                _log.info("demand.refused", place=str(place), reason=str(error))  # somebody was faster
+                continue
+            except AssayError as error:
+                # NOTE: one piece that is lost must not keep us from showing the others.
+                _log.error("demand.failed", place=str(place), error=type(error).__name__, reason=str(error))
+                continue
+            if batch and size + len(call.data) > MAX_BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+            batch.append(answer)
+            size += len(call.data)
+        if batch:
+            yield batch
