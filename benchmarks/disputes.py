@@ -36,7 +36,8 @@ def measure(folder: Path) -> Table:
 def moves() -> Table:
     """Gas of each move, as tests/contracts/Gas.t.sol has recorded it."""
     table = Table("gas", ["move", "where", "gas"])
-    for where, file in (("match", "match.json"), ("appealed verdict", "panel.json"), ("job", "jobs.json")):
-        for move, gas in json.loads((SNAPSHOTS / file).read_text()).items():
+    groups = {"match": "match", "worst match": "worst", "appealed verdict": "panel", "job": "jobs"}
+    for where, group in groups.items():
+        for move, gas in json.loads((SNAPSHOTS / f"{group}.json").read_text()).items():
             table.add(move, where, f"{int(gas):,}")
     return table

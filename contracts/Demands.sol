@@ -71,29 +71,30 @@ contract Demands is IDemands, Escrow, Multicall {
         uint8 members = ofLogs ? _checkLogs(subject, program) : _checkClaimed(subject);
 
         Docket storage docket = _dockets[_key(subject.jobs, subject.jobId, subject.root, members)];
-        if (docket.first == 0) docket.first = uint64(block.timestamp);
-        if (!ofLogs && docket.open == 0) docket.checkpoint = places[0].tree;
-        docket.open += uint64(places.length);
-        uint64 until = subject.jobs.extend(subject.jobId, docket.first);
-        uint256 deposit;
+        (uint64 until, uint256 deposit) = (0, 0);
         for (uint256 i = 0; i < places.length; ++i) {
             Place calldata place = places[i];
             if (_ofLogs(place.piece) != ofLogs) revert WrongPiece(place.piece, places[0].piece);
             _checkPlace(program, place);
+            Demand storage d = _demands[_id(subject, place)];
+            // NOTE: whoever is first to demand one of many places must not keep another from the rest.
+            if (d.state != DemandState.None) continue;
+            if (until == 0) until = _extend(subject, docket);
             // SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. Were many demanded at
             // once, it would have to run the whole job again in the time that is for an answer.
+            if (docket.open == 0) docket.checkpoint = place.tree;
             if (!ofLogs && place.tree != docket.checkpoint) {
                 revert AnotherCheckpoint(place.tree, docket.checkpoint);
             }
-            Demand storage d = _demands[_id(subject, place)];
-            if (d.state != DemandState.None) revert AlreadyDemanded(d.state);
+            ++docket.open;
             (d.demander, d.until, d.members, d.state) = (msg.sender, until, members, DemandState.Open);
             deposit += depositOf(place.piece);
             emit Demanded(
                 subject.jobId, address(subject.jobs), subject.root, place, msg.sender, members, until
             );
         }
-        if (msg.value != deposit) revert WrongDeposit(msg.value, deposit);
+        if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
+        _credit(msg.sender, msg.value - deposit);
     }
 
     function answerDigests(
@@ -103,7 +104,8 @@ contract Demands is IDemands, Escrow, Multicall {
         bytes32[] calldata path,
         StepProof calldata step
     ) external {
-        Program memory program = _begin(subject, place, Piece.Digests);
+        if (!_isDue(subject, place, Piece.Digests)) return;
+        Program memory program = subject.jobs.programOf(subject.jobId);
         uint256 size = Pieces.checkDigests(program, subject.root, place, digests, path, step);
         _answered(subject, place, size);
         emit DigestsAnswered(
@@ -112,7 +114,8 @@ contract Demands is IDemands, Escrow, Multicall {
     }
 
     function answerBlocks(Subject calldata subject, Place calldata place, LogPiece calldata answer) external {
-        Program memory program = _begin(subject, place, Piece.Blocks);
+        if (!_isDue(subject, place, Piece.Blocks)) return;
+        Program memory program = subject.jobs.programOf(subject.jobId);
         _answered(subject, place, Pieces.checkBlocks(program, subject.root, place, answer));
         emit BlocksAnswered(subject.jobId, address(subject.jobs), subject.root, place, msg.sender, answer);
     }
@@ -120,7 +123,8 @@ contract Demands is IDemands, Escrow, Multicall {
     function answerRecord(Subject calldata subject, Place calldata place, RecordPiece calldata answer)
         external
     {
-        Program memory program = _begin(subject, place, Piece.Record);
+        if (!_isDue(subject, place, Piece.Record)) return;
+        Program memory program = subject.jobs.programOf(subject.jobId);
         _answered(subject, place, Pieces.checkRecord(program, subject.root, place, answer));
         emit RecordAnswered(subject.jobId, address(subject.jobs), subject.root, place, msg.sender, answer);
     }
@@ -131,7 +135,8 @@ contract Demands is IDemands, Escrow, Multicall {
         RecordPiece calldata answer,
         TensorPiece calldata tensor
     ) external {
-        Program memory program = _begin(subject, place, Piece.Leaf);
+        if (!_isDue(subject, place, Piece.Leaf)) return;
+        Program memory program = subject.jobs.programOf(subject.jobId);
         uint256 size = Pieces.checkRecord(program, subject.root, place, answer);
         size += Pieces.checkLeaf(place, answer.record, tensor);
         _answered(subject, place, size);
@@ -163,17 +168,22 @@ contract Demands is IDemands, Escrow, Multicall {
 
     // ------------------------------------------------------------------ inside
 
+    /// @dev The first demand of a docket is remembered: from then on its extensions are counted.
+    function _extend(Subject calldata subject, Docket storage docket) private returns (uint64) {
+        if (docket.first == 0) docket.first = uint64(block.timestamp);
+        // SAFETY: the guard against reentrancy spans the call.
+        return subject.jobs.extend(subject.jobId, docket.first);
+    }
+
     /// @dev Every answer begins here: there is such a demand, and it is in time.
-    function _begin(Subject calldata subject, Place calldata place, Piece want)
-        private
-        view
-        returns (Program memory)
-    {
+    /// NOTE: to answer once more changes nothing, so that whoever is first with one of many answers does not undo the rest.
+    function _isDue(Subject calldata subject, Place calldata place, Piece want) private view returns (bool) {
         if (place.piece != want) revert WrongPiece(place.piece, want);
         Demand storage d = _demands[_id(subject, place)];
+        if (d.state == DemandState.Answered) return false;
         if (d.state != DemandState.Open) revert NoSuchDemand();
         if (block.timestamp > d.until) revert AnsweredLate(d.until);
-        return subject.jobs.programOf(subject.jobId);
+        return true;
     }
 
     /// @dev Pays the author for what he has shown; the rest goes back.

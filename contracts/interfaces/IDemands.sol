@@ -170,7 +170,6 @@ interface IDemands is IEscrow {
     error NotClaimed(bytes32 root);
     /// @notice Records and leaves of one checkpoint can be demanded at a time, under one root.
     error AnotherCheckpoint(uint64 have, uint64 want);
-    error AlreadyDemanded(DemandState state);
     error NoSuchDemand();
     error WrongPiece(Piece have, Piece want);
     error AnsweredLate(uint256 until);
@@ -183,7 +182,10 @@ interface IDemands is IEscrow {
 
     // ------------------------------------------------------------------ moves
 
-    /// @notice Challenge: demands these places, all under one root; the value is their deposits, exactly.
+    // An answer to what was answered changes nothing.
+
+    /// @notice Challenge: demands these places, all under one root; the value covers their deposits, and what is more is credited.
+    /// A place that is open or was answered is passed over, and costs nothing.
     function demand(Subject calldata subject, Place[] calldata places) external payable;
 
     /// @notice The digests of the page: as many leaves as the tree has, 256 at most.

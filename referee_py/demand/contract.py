@@ -96,18 +96,36 @@ class Demands(Escrow):
         members = self._checked(subject, of_logs)
         known = self._dockets.get((subject, members))
         docket = Docket(now) if known is None else Docket(known.first, known.open, known.checkpoint)
-        if not of_logs and not docket.open:
-            docket.checkpoint = places[0].tree
-        docket.open += len(places)
-        self._jobs.check_extendable(subject.job_id, now)
-        self._check_batch(subject, places, docket, program, value)
+        new: dict[Place, None] = {}
+        for place in places:
+            require(place.piece.of_logs == of_logs, refusals.WrongPiece, place.piece, places[0].piece)
+            check_place(program, place)
+            # NOTE: whoever is first to demand one of many places must not keep another from the rest.
+            if (subject, place) in self.demands or place in new:
+                continue
+            if not new:
+                self._jobs.check_extendable(subject.job_id, now)
+            if not docket.open:
+                docket.checkpoint = place.tree
+            same = of_logs or place.tree == docket.checkpoint
+            require(same, refusals.AnotherCheckpoint, place.tree, docket.checkpoint)
+            docket.open += 1
+            new[place] = None
+        deposit = sum(self.deposit_of(place.piece) for place in new)
+        require(value >= deposit, refusals.WrongDeposit, value, deposit)
+        self.credit(sender, value - deposit)
+        if not new:
+            return
         until = self._jobs.extend(subject.job_id, docket.first, now)
         self._dockets[subject, members] = docket
-        for place in places:
+        for place in new:
             self.demands[subject, place] = Demand(sender, until, members)
 
     def answer(self, subject: Subject, place: Place, answer: Answer, sender: str, now: int) -> None:
         check_kind(place, answer)
+        known = self.demands.get((subject, place))
+        if known is not None and known.state is DemandState.ANSWERED:
+            return  # whoever is first with one of many answers does not undo the rest
         demand = self._open(subject, place)
         require(now <= demand.until, refusals.AnsweredLate, demand.until)
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)
@@ -151,18 +169,3 @@ class Demands(Escrow):
         members, claimed = self._jobs.standing(subject.job_id, subject.root)
         require(claimed, refusals.NotClaimed, subject.root)
         return members
-
-    def _check_batch(
-        self, subject: Subject, places: Sequence[Place], docket: Docket, program: ProgramHeader, value: int
-    ) -> None:
-        of_logs, seen = places[0].piece.of_logs, set[Place]()
-        for place in places:
-            require(place.piece.of_logs == of_logs, refusals.WrongPiece, place.piece, places[0].piece)
-            check_place(program, place)
-            same = of_logs or place.tree == docket.checkpoint
-            require(same, refusals.AnotherCheckpoint, place.tree, docket.checkpoint)
-            known = self.demands.get((subject, place))
-            require(known is None and place not in seen, refusals.AlreadyDemanded, known)
-            seen.add(place)
-        deposit = sum(self.deposit_of(place.piece) for place in places)
-        require(value == deposit, refusals.WrongDeposit, value, deposit)

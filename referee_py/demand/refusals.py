@@ -13,7 +13,7 @@ class NothingDemanded(Refusal):
 
 
 class WrongDeposit(Refusal):
-    """The value is not what the places cost (have, want)."""
+    """The value is less than what the places cost (have, want)."""
 
 
 class NoSuchPlace(Refusal):
@@ -30,10 +30,6 @@ class NotClaimed(Refusal):
 
 class AnotherCheckpoint(Refusal):
     """Records of one checkpoint can be demanded at a time, under one root (have, want)."""
-
-
-class AlreadyDemanded(Refusal):
-    """The place is open, or was answered (state)."""
 
 
 class NoSuchDemand(Refusal):

@@ -50,7 +50,10 @@ contract AnswersTest is Demanded {
             is_(stateOf(s, list[i]), DemandState.Open, "it is demanded");
             answer(s, list[i]);
             is_(stateOf(s, list[i]), DemandState.Answered, "it is answered");
-            demandRefused(s, list[i], IDemands.AlreadyDemanded.selector);
+            uint256 before = demands.credit(AUDITOR);
+            demand(s, list[i]);
+            is_(stateOf(s, list[i]), DemandState.Answered, "it is not demanded again");
+            eq(demands.credit(AUDITOR), before + demands.depositOf(list[i].piece), "and costs nothing");
         }
         eq(
             demands.pending(ofLogs(_job).jobs, _job, ofLogs(_job).root, ofClaim(_job).root, 1),
@@ -170,8 +173,27 @@ contract AnswersTest is Demanded {
         demands.answerRecord(s, place, a);
         demand(s, place);
         answer(s, place);
-        refuses(IDemands.NoSuchDemand.selector);
+        uint256 paid = demands.credit(AUTHOR);
+        answer(s, place);
+        a.record.log = "another";
         demands.answerRecord(s, place, a);
+        eq(demands.credit(AUTHOR), paid, "it is paid once");
+    }
+
+    /// @dev Whoever is first with one of many answers does not undo the rest.
+    function test_oneOfManyAnswersMayComeFromAnother() public {
+        Subject memory s = ofLogs(_job);
+        Place[] memory list = new Place[](2);
+        (list[0], list[1]) = (blocks(1, 0, 0), blocks(1, 1, 1));
+        demand(s, list);
+        bytes[] memory calls = new bytes[](2);
+        for (uint256 i = 0; i < 2; ++i) {
+            calls[i] = abi.encodeCall(demands.answerBlocks, (s, list[i], logAt(list[i])));
+        }
+        answer(s, list[0]);
+        demands.multicall(calls);
+        is_(stateOf(s, list[1]), DemandState.Answered, "the other is answered");
+        yes(demands.credit(address(this)) > 0, "and paid");
     }
 
     function test_anAnswerIsInTimeInTheLastSecond() public {

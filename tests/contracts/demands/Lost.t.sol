@@ -59,22 +59,35 @@ contract LostTest is Demanded {
         demand(s, recordIn(0, 0));
     }
 
-    function test_aBatchIsOfOneRootAndPaidExactly() public {
+    function test_aBatchIsOfOneRootAndPaid() public {
         Place[] memory list = new Place[](2);
         (list[0], list[1]) = (digests(1), recordIn(0, 0));
         uint256 both = demands.depositOf(Piece.Digests) + demands.depositOf(Piece.Record);
         Subject memory s = ofLogs(_job);
         refuses(IDemands.WrongPiece.selector);
         demands.demand{value: both}(s, list);
-        list[1] = digests(1);
-        refuses(IDemands.AlreadyDemanded.selector);
-        demands.demand{value: both}(s, list);
         list[1] = digests(2);
         refuses(IDemands.WrongDeposit.selector);
-        demands.demand{value: both + 1}(s, list);
+        demands.demand{value: both - 1}(s, list);
         refuses(IDemands.NothingDemanded.selector);
         demands.demand(s, new Place[](0));
         demand(s, list);
+    }
+
+    /// @dev Whoever is first to demand one of many places does not keep another from the rest.
+    function test_whatIsDemandedAlreadyIsPassedOver() public {
+        Subject memory s = ofLogs(_job);
+        demand(s, digests(1));
+        Place[] memory list = new Place[](3);
+        (list[0], list[1], list[2]) = (digests(1), digests(2), digests(2));
+        demand(s, list);
+        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests), "one is new");
+        eq(demands.pending(s.jobs, _job, s.root, 0, 0), 2, "two are open");
+        uint256 end = _end();
+        answer(s, digests(1));
+        pass(10);
+        demand(s, digests(1));
+        eq(_end(), end, "nothing is extended for nothing");
     }
 
     /// @dev Or a claimant would have to compute the whole run again in the time for one answer.
