@@ -2,9 +2,11 @@
 pragma solidity ^0.8.34;
 
 import {Matches} from "./support/Matches.sol";
+import {Step} from "./support/Positions.sol";
 import {Runs} from "./support/Runs.sol";
 import {Trees} from "./support/Trees.sol";
-import {Evidence, Exhibit, LogProof, Record} from "contracts/interfaces/IReferee.sol";
+import {Descent} from "contracts/commit/Descents.sol";
+import {Evidence, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice The most that moves of a match can cost, for the minimum stake (trainer_node/bonds.py): records of 255 inputs,
 /// a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
@@ -67,18 +69,18 @@ contract WorstGasTest is Matches {
         _served.structureRoot = Trees.climb(0x11, record0.structure, NODE, e.structurePath);
         (bytes32 node0, bytes32 node1) = (Runs.recordHash(record0), Runs.recordHash(record1));
         id = open(Trees.climb(0x15, node0, NODE, path), Trees.climb(0x15, node1, NODE, path));
-        referee.descend(id, NODE, node0, path, node1, path, 0, new bytes32[](0));
+        send(id, Step(Descent(NODE, node0, path, node1, path), 0, new bytes32[](0)));
     }
 
     function test_openRecord() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
-        referee.openRecord(id, 0, e.record0);
+        openRecord(id, 0, e.record0);
         _saved("openRecord");
     }
 
     function test_judgeStructure() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _illFormed(), _path(NODES));
-        referee.judgeStructure(id, e);
+        judgeStructure(id, e);
         _saved("judgeStructure");
     }
 
@@ -98,13 +100,13 @@ contract WorstGasTest is Matches {
         sourcePath[NODES - 1] =
             Trees.climb(0x15, Runs.recordHash(e.record0), NODE & ((1 << (NODES - 1)) - 1), lower);
         evidence.sourcePath = sourcePath;
-        referee.judgeInput(id, e, evidence);
+        judgeInput(id, e, evidence);
         _saved("judgeInput");
     }
 
     function test_submit() public {
         (uint256 id, Exhibit memory e) = _at(_record(0, 0), _record(0, 1), _path(NODES));
-        referee.submit(id, e);
+        submit(id, e);
         _saved("submit");
     }
 
@@ -118,22 +120,27 @@ contract WorstGasTest is Matches {
         (bytes32 node0, bytes32 node1) = (keccak256("0"), keccak256("1"));
         (bytes32 high0, bytes32 high1) = (Trees.climb(0x16, node0, 7, low), Trees.climb(0x16, node1, 7, low));
         uint256 id = open(Trees.climb(0x16, high0, 9, path), Trees.climb(0x16, high1, 9, path));
-        referee.descend(id, 9, high0, path, high1, path, 0, new bytes32[](0));
+        send(id, Step(Descent(9, high0, path, high1, path), 0, new bytes32[](0)));
         bytes32[] memory previousPath = _path(STEPS);
         for (uint256 i = 0; i < STEPS; ++i) {
             previousPath[i] = i < 4 ? low[i] : path[i - 4];
         }
         previousPath[0] = node0;
-        referee.descend(id, 7, node0, low, node1, low, low[0], previousPath);
+        referee.descend(
+            id, docket(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath
+        );
         _saved("descend 4 levels to a checkpoint");
+        // NOTE: by hand, since what is measured is the last call.
+        Position memory at = Position(docket(id).roots, [node0, node1], low[0]);
         bytes32[] memory last = _path(STEPS - 1);
         uint64 end = uint64(1 << (STEPS - 1)) - 1;
         (bytes32 finer0, bytes32 finer1) =
             (Trees.climb(0x16, node0, end, last), Trees.climb(0x16, node1, end, last));
         vm.prank(alice);
-        referee.refine(id, 0, finer0, last);
+        referee.refine(id, docket(id), at, 0, finer0, last);
+        at.root[0] = finer0;
         vm.prank(bob);
-        referee.refine(id, 1, finer1, last);
+        referee.refine(id, docket(id), at, 1, finer1, last);
         _saved("refine");
     }
 }

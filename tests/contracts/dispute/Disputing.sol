@@ -74,6 +74,7 @@ abstract contract Disputing is Base {
         uint256 earlier = _post(Adjudication.OnChain);
         _claimAs(earlier, address(0xDA), 0);
         _commitAs(earlier, address(0xDB), 1);
+        vm.warp(1_700_000_001);
         _challengeAs(earlier, address(0xDB), 1);
         (,,,, Group[] memory groups) = jobs.viewOf(earlier);
         vm.warp(referee.deadline(groups[0].matchId) + 1);
@@ -159,8 +160,7 @@ abstract contract Disputing is Base {
         (, Job memory j,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         yes(claims[0].lost && !claims[1].lost && j.openMatches == 0, "the trainer loses");
         eq(jobs.credit(CHALLENGER), STAKE / 2, "the challenger has the prize");
-        _saved("the whole dispute", sum);
-        _saved("number of transactions", transactions);
+        _saved(string.concat("all ", vm.toString(transactions), " transactions"), sum);
         yes(sum <= most, "no more gas than that");
     }
 

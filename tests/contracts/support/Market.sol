@@ -50,10 +50,8 @@ abstract contract Market is Claimed {
             Group memory group = groups[side == 0 ? group0 : group1];
             (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
         }
-        (d.clock, d.program) = (CLOCK, jobs.jobOf(job).terms.program);
-        do {
-            ++d.number;
-        } while (uint256(keccak256(abi.encode(jobs, job, d))) != id);
+        (d.clock, d.program, d.number) = (CLOCK, jobs.jobOf(job).terms.program, referee.matchCount());
+        while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
     }
 
     /// @dev NOTE: a match of these jobs stands where it began.

@@ -190,7 +190,7 @@ contract StepsTest is Tried {
         refuses(ICourt.WrongStage.selector);
         judge(d, inputs, "", new Opening[](0));
         refuses(ICourt.NoSuchSide.selector);
-        showOutput(d, 2, 0);
+        court.showOutput(suit, d, said, 2, 0);
         refuses(ICourt.AnotherHash.selector);
         showOutput(d, 0, keccak256("another"));
         eq(court.places(trialId).length, 0, "no places yet");
