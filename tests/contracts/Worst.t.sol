@@ -126,9 +126,7 @@ contract WorstGasTest is Matches {
             previousPath[i] = i < 4 ? low[i] : path[i - 4];
         }
         previousPath[0] = node0;
-        referee.descend(
-            id, docket(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath
-        );
+        referee.descend(id, docket(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath);
         _saved("descend 4 levels to a checkpoint");
         // NOTE: by hand, since what is measured is the last call.
         Position memory at = Position(docket(id).roots, [node0, node1], low[0]);

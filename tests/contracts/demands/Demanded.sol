@@ -4,6 +4,8 @@ pragma solidity ^0.8.34;
 import {Market} from "../support/Market.sol";
 import {Runs} from "../support/Runs.sol";
 import {Tree, Trees} from "../support/Trees.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
 import {
     DemandState,
     LogPiece,
@@ -14,8 +16,8 @@ import {
     Subject,
     TensorPiece
 } from "contracts/interfaces/IDemands.sol";
-import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
-import {Record} from "contracts/interfaces/IReferee.sol";
+import {Claim, Group, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
+import {Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Demanded
 /// @notice A run of 3 nodes in 5 steps at stride 2 with logs, and what is to be shown of it.
@@ -24,6 +26,7 @@ import {Record} from "contracts/interfaces/IReferee.sol";
 /// 40 blocks in three pages; in block 17 there is an entry up at place 3 and the value 7 written at place 9. Node 2 has none.
 abstract contract Demanded is Market {
     using Trees for Tree;
+    using Views for Jobs;
 
     uint64 internal constant STEPS = 5;
     uint256 internal constant WRITTEN_BLOCK = 17;
@@ -259,5 +262,12 @@ abstract contract Demanded is Market {
         pass(1);
         vm.prank(who);
         jobs.challenge{value: STAKE}(job, c, "salt");
+    }
+
+    /// @dev Where the job's first match begins.
+    function atTheTop(uint256 job) internal view returns (Position memory at) {
+        Group[] memory groups = jobs.groupsOf(job);
+        (at.root, at.node) = ([groups[0].root, groups[1].root], [groups[0].root, groups[1].root]);
+        at.agreed = jobs.programOf(job).initialRoot;
     }
 }

@@ -182,7 +182,7 @@ contract LostTest is Demanded {
     function test_theLogsOfATrainerThatHasLost() public {
         otherClaimed(_job, person(2));
         uint256 id = jobs.groupsOf(_job)[1].matchId;
-        referee.reveal(id, 1, _children(person(2)));
+        referee.reveal(id, atTheTop(_job), 1, _children(person(2)));
         vm.warp(referee.deadline(id) + 1);
         referee.timeout(id);
         yes(jobs.claimsOf(_job)[0].lost, "the trainer has lost by default");
@@ -220,7 +220,7 @@ contract LostTest is Demanded {
     function test_aWinnerLosesByWhatWasDemandedOfItMeanwhile() public {
         bytes32 root = otherClaimed(_job, person(2));
         uint256 id = jobs.groupsOf(_job)[0].matchId;
-        referee.reveal(id, 0, runTree().levels[0]);
+        referee.reveal(id, atTheTop(_job), 0, runTree().levels[0]);
         demand(ofClaim(_job), recordIn(0, 0));
         vm.warp(referee.deadline(id) + 1);
         referee.timeout(id);
