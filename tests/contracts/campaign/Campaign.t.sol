@@ -59,7 +59,8 @@ contract Handler is Actors {
         if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
         if (choice == 2) return Act.Wait;
         (uint256 id, Match memory m) = _match(seed >> 8);
-        if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 9 ? Act.Conclude : Act.Publish;
+        if (m.phase < Phase.Hearing && choice < 7) return choice < 5 ? Act.Misplace : Act.Mistake;
+        if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 12 ? Act.Conclude : Act.Publish;
         if (m.phase == Phase.Refine) return Act.Publish;
         HearingPhase phase = panel.getHearing(hearingOf(id)).phase;
         if (phase == HearingPhase.Voting) return Act.Vote;
@@ -92,14 +93,15 @@ contract Handler is Actors {
 
     /// @dev Where the match was a move earlier, or where another is.
     function _misplace(uint256 id, Match memory m, uint256 seed) private {
-        (uint256 other,) = _match(seed >> 32);
+        uint256 other = met[(seed >> 32) % met.length];
         Position memory wrong = seed & 2 == 0 ? earlier(id) : here(other);
         if (keccak256(abi.encode(wrong)) == m.position) revert NotSo("it is another position");
+        if (m.phase == Phase.Refine) seed |= 4;
         _misled(id, m, seed, docket(id), wrong, IReferee.AnotherPosition.selector);
     }
 
     function _mistake(uint256 id, Match memory m, uint256 seed) private {
-        (uint256 other,) = _match(seed >> 32);
+        uint256 other = met[(seed >> 32) % met.length];
         if (other == id) revert NotSo("it is another match");
         // NOTE: what a side publishes of its trees or its record is bound to the position alone.
         seed = m.phase == Phase.Refine ? seed | 4 : seed & ~uint256(4);
@@ -337,7 +339,7 @@ contract CampaignTest is Base {
 
     /// @dev Every act is allowed now and then, or the campaign would show nothing. NOTE: who enlists again has been slashed.
     function test_everyActIsReached() external {
-        for (uint256 i = 0; i < 2000; ++i) {
+        for (uint256 i = 0; i < 3000; ++i) {
             handler.act(uint256(keccak256(abi.encode(i))));
         }
         _unbroken();
