@@ -66,7 +66,8 @@ contract Handler is Actors {
             return asked.length == 0 ? Act.Demand : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
         }
         (uint256 id, Match memory m) = _match(seed >> 8);
-        if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 9 ? Act.Conclude : Act.Publish;
+        if (m.phase < Phase.Hearing && choice < 7) return choice < 5 ? Act.Misplace : Act.Mistake;
+        if (m.phase == Phase.Open || m.phase == Phase.Walk) return choice < 12 ? Act.Conclude : Act.Publish;
         if (m.phase == Phase.Refine) return Act.Publish;
         HearingPhase phase = panel.getHearing(hearingOf(id)).phase;
         if (phase == HearingPhase.Voting) return Act.Vote;
@@ -102,14 +103,15 @@ contract Handler is Actors {
 
     /// @dev Where the match was a move earlier, or where another is.
     function _misplace(uint256 id, Match memory m, uint256 seed) private {
-        (uint256 other,) = _match(seed >> 32);
+        uint256 other = met[(seed >> 32) % met.length];
         Position memory wrong = seed & 2 == 0 ? earlier(id) : here(other);
         if (keccak256(abi.encode(wrong)) == m.position) revert NotSo("it is another position");
+        if (m.phase == Phase.Refine) seed |= 4;
         _misled(id, m, seed, docket(id), wrong, IReferee.AnotherPosition.selector);
     }
 
     function _mistake(uint256 id, Match memory m, uint256 seed) private {
-        (uint256 other,) = _match(seed >> 32);
+        uint256 other = met[(seed >> 32) % met.length];
         if (other == id) revert NotSo("it is another match");
         // NOTE: what a side publishes of its trees or its record is bound to the position alone.
         seed = m.phase == Phase.Refine ? seed | 4 : seed & ~uint256(4);

@@ -49,6 +49,8 @@ abstract contract Stage is Tiny {
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
+    /// @dev All matches so far.
+    uint256[] internal met;
     mapping(uint256 id => Docket) private _dockets;
     mapping(uint256 id => Position) private _positions;
     /// @dev Where a match stood one move earlier; the empty one if it has not moved.
@@ -73,6 +75,7 @@ abstract contract Stage is Tiny {
         (d.clock, d.program, d.number) = (CLOCK, program(), referee.matchCount());
         while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
         (_dockets[id], _positions[id]) = (d, Positions.opened(d));
+        met.push(id);
     }
 
     function docket(uint256 id) internal view returns (Docket memory) {

@@ -32,6 +32,8 @@ contract DisputeGasTest is Disputing {
     function test_publishedTreesAndAnOperatorTriedOnChain() public {
         kind = "published";
         open(Adjudication.OnChain);
+        vm.snapshotValue("dispute", "before: commit to a challenge", committed);
+        vm.snapshotValue("dispute", "before: challenge, without opening the match", challenged);
         _walk(false);
         _try(false);
         end(1_500_000);
@@ -61,7 +63,7 @@ contract DisputeGasTest is Disputing {
         open(Adjudication.OnChain);
         _walk(false);
         _try(false);
-        end(1_500_000);
+        end(2_000_000);
     }
 
     // ------------------------------------------------------------------ the match

@@ -43,6 +43,9 @@ abstract contract Disputing is Base {
     Position internal here;
     /// @dev The moves of the next transaction.
     bytes[] internal calls;
+    /// @dev What comes before the dispute: the commitment, and the challenge without the opening.
+    uint256 internal committed;
+    uint256 internal challenged;
     /// @dev The dispute so far.
     uint256 internal sum;
     uint256 internal transactions;
@@ -87,22 +90,22 @@ abstract contract Disputing is Base {
         job = _post(adjudication);
         _claimAs(job, TRAINER, 0);
         _commitAs(job, CHALLENGER, 1);
-        uint256 committed = _used();
+        committed = _used();
         pass(1);
         _challengeAs(job, CHALLENGER, 1);
-        uint256 challenge = _used();
+        challenged = _used();
 
         (,,,, Group[] memory groups) = jobs.viewOf(job);
         matchId = groups[0].matchId;
         (docket.roots, docket.players) = ([groups[0].root, groups[1].root], [TRAINER, CHALLENGER]);
         (docket.clock, docket.number, docket.program) = (1 days, referee.matchCount(), Large.program(k));
         here = Positions.opened(docket);
-        // The opening by itself: the same call, as a transaction of its own instead of a part of the challenge.
+        // The opening by itself: the same call, as a transaction of its own instead of a part of the challenge. NOTE: so with
+        // a base cost and calldata that a challenge does not pay for it, and without what Jobs notes of the match.
         vm.prank(address(jobs));
         referee.open(job, docket.roots, docket.players, docket.clock, docket.program);
         sum = _used();
-        _saved("commit to a challenge (before)", committed);
-        _saved("challenge without opening (before)", challenge - sum);
+        challenged -= sum;
         _saved("open", sum);
     }
 

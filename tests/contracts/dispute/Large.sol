@@ -44,8 +44,8 @@ library Large {
     }
 
     function structures(uint64 k) internal pure returns (Spine memory) {
-        bytes32 leaf = sha256(abi.encodePacked(uint8(0x03), structure(k)));
-        return Spines.make(0x11, leaf, leaf, NODE, 12);
+        bytes32 node = sha256(abi.encodePacked(uint8(0x03), structure(k)));
+        return Spines.make(0x11, node, node, NODE, 12);
     }
 
     // ------------------------------------------------------------------ the runs

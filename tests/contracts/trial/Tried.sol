@@ -226,8 +226,8 @@ abstract contract Tried is Base, IBench {
     }
 
     function _read(bytes memory leaf, uint256 i) private pure returns (uint64 value) {
-        for (uint256 b = 0; b < 8; ++b) {
-            value |= uint64(uint8(leaf[8 * i + b])) << uint64(8 * b);
+        for (uint256 place = 0; place < 8; ++place) {
+            value |= uint64(uint8(leaf[8 * i + place])) << uint64(8 * place);
         }
     }
 
