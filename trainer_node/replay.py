@@ -181,7 +181,7 @@ class Replay:
             self._log(step, node),
         )
         tensors = [*map(canonical, found.inputs)], [*map(canonical, found.outputs)]
-        return Operator(*tensors, log.opened if log else None)
+        return Operator(*tensors, log.opened() if log else None)
 
     def right(self, step: int, node: int) -> Record:
         """The right record of that node: the operator is executed once more, on the processor, from the own inputs.

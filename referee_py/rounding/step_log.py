@@ -67,9 +67,9 @@ class NodeLog:
         """
         return self.read() if self.elements == elements else Log.empty(elements)
 
-    def opened(self) -> LogTree:
-        """Its blocks with their paths, to be shown."""
-        return LogTree(self.read())
+    def opened(self) -> Log | LogTree:
+        """What shows its blocks and their paths: what it says, or a tree where that is not all of it."""
+        return self.read()
 
     @cached_property
     def digest(self) -> bytes:

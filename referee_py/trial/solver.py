@@ -6,7 +6,7 @@ data permits: it concludes when it knows both halves, and publishes its own half
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -63,8 +63,8 @@ class Operator:
 
     inputs: Sequence[Array]
     outputs: Sequence[Array]
-    log: Log | Callable[[], LogTree] | None = None
-    """What both records' log hash commits to, or what opens that; None if it is no log."""
+    log: Log | LogTree | None = None
+    """What both records' log hash commits to, or its tree; None if it is no log."""
     _data: dict[int, tuple[bytes, Tree]] = field(default_factory=dict)
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -88,7 +88,7 @@ class Operator:
 
     @cached_property
     def _tree(self) -> LogTree | None:
-        return LogTree(self.log) if isinstance(self.log, Log) else self.log and self.log()
+        return LogTree(self.log) if isinstance(self.log, Log) else self.log
 
     def block(self, number: int, element: int) -> LogBlock:
         """What shows the log's entry of an element of an output; of a log for another number of them the first."""

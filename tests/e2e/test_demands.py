@@ -53,10 +53,20 @@ def ledger_of(arena: Arena, job: Job) -> Ledger:
     return arena.client.snapshot().ledger(job)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a direction just beyond the radius",
+        "one element more",
+        pytest.param("the log of a longer node", marks=pytest.mark.slow),
+        pytest.param("a log of a node that has none", marks=pytest.mark.slow),
+        pytest.param("a record that names another log than the run", marks=pytest.mark.slow),
+    ],
+)
 def test_withheld_logs_are_demanded_and_the_replay_disputes_what_is_wrong(
-    anvil: Anvil, tmp_path: Path
+    anvil: Anvil, tmp_path: Path, name: str
 ) -> None:
-    forgery = FORGERIES["a direction just beyond the radius"]
+    forgery = FORGERIES[name]
     job = brink.bundle(SPARSE)
     with WithholdingArena(anvil, tmp_path, job, forgery, knows=False) as arena:
         outcome = arena.play()

@@ -110,6 +110,7 @@ def expect_proofs(trainer: Withholder, shown: Shown) -> None:
             if leaf == NO_LOG:
                 continue
             opened = log.nodes[node].opened()
+            assert isinstance(opened, LogTree)
             assert digest_of_block(opened.elements, 0, opened.block(0), opened.path(0)) == leaf
 
 

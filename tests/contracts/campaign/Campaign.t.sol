@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
 import {Actors} from "./Actors.sol";
-import {Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {DemandState, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
 import {
     Adjudication,
     Group,
@@ -224,6 +224,7 @@ contract Handler is Actors {
         if (place.piece == Piece.Leaf) {
             (place.tensor, place.part) = (uint16(255 + (seed >> 35) % 3), uint64(seed >> 40) & 1);
         }
+        if (demands.demandOf(s, place).state != DemandState.None) revert NotSo("it is new");
         demand(person(uint160(seed >> 24) % PEOPLE), s, place);
         asked.push(Asked(s, place, run));
     }
