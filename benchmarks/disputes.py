@@ -34,9 +34,10 @@ def measure(folder: Path) -> Table:
 
 
 def moves() -> Table:
-    """Gas of each move, as tests/contracts/Gas.t.sol has recorded it."""
+    """Gas of each move and of whole disputes, as the contracts' tests have recorded it."""
     table = Table("gas", ["move", "where", "gas"])
     groups = {"match": "match", "worst match": "worst", "appealed verdict": "panel", "job": "jobs"}
+    groups |= {"whole dispute": "dispute"}
     for where, group in groups.items():
         for move, gas in json.loads((SNAPSHOTS / f"{group}.json").read_text()).items():
             table.add(move, where, f"{int(gas):,}")

@@ -70,7 +70,7 @@ def publisher(anvil, tmp_path: Path) -> Publisher:
 def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
     client = open_client(publisher.settings())
     found, deployed = client.deployment, publisher.deployment
-    assert set(found.addresses) == {"Jobs", "Referee", "Panel", "Court", "VerifierRegistry"}
+    assert set(found.addresses) == {"Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "Demands"}
     assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
     assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
     assert (found.chain_id, found.block) == (31337, deployed.block)
