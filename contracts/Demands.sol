@@ -41,7 +41,7 @@ contract Demands is IDemands, Escrow, Multicall {
     // ------------------------------------------------------------------ storage
 
     /// @notice What an answer costs: a transaction of its own, two or three trees walked, two slots written, an event. Measured in
-    /// tests/contracts/Demands.t.sol.
+    /// tests/contracts/demands/DemandGas.t.sol.
     uint256 public constant ANSWER_GAS = 150_000;
     /// @notice A byte of calldata, hashed, read and logged; see there.
     uint256 public constant BYTE_GAS = 80;

@@ -37,6 +37,8 @@ contract Referee is Walk, Judge, Multicall {
     ) external returns (uint256 matchId) {
         if (roots[0] == roots[1]) revert SameRoots(roots[0]);
         if (jobId > type(uint56).max) revert JobIdTooLarge(jobId, type(uint56).max);
+        // NOTE: of a program only this much matters here: the rest is whatever a Jobs contract likes its matches to be about.
+        if (program.steps >= Programs.STEP_LIMIT) revert Programs.BadSteps(program.steps);
         _checkKnown(program);
 
         Docket memory docket = Docket(roots, players, clock, ++matchCount, program);

@@ -83,6 +83,7 @@ abstract contract Walk is MatchBase {
     function _start(Match storage m, uint256 matchId, bytes32[2] calldata roots, Program calldata program)
         internal
     {
+        // SAFETY: fewer than 2^48 steps, see Referee.open.
         m.end = uint48(program.steps);
         Position memory here;
         here.agreed = program.initialRoot;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Trees} from "../support/Trees.sol";
 import {Demanded} from "./Demanded.sol";
 import {Merkle} from "contracts/commit/Merkle.sol";
 import {
@@ -15,35 +14,14 @@ import {
     Subject,
     TensorPiece
 } from "contracts/interfaces/IDemands.sol";
-import {Claim, IJobs} from "contracts/interfaces/IJobs.sol";
 
 /// @notice Every place that can be demanded has an answer, what else is shown is none, and its author is paid.
 /// forge-config: default.isolate = true
 contract AnswersTest is Demanded {
     uint256 private _job = runClaimed();
 
-    function _places() private pure returns (Place[] memory list) {
-        list = new Place[](16);
-        list[0] = digests(1);
-        list[1] = digests(5);
-        list[2] = blocks(1, 0, 0);
-        list[3] = blocks(3, 1, 1);
-        list[4] = blocks(5, 1, 2);
-        list[5] = blocks(5, 1, 3); // beyond the last block, but in the tree
-        list[6] = blocks(5, 1, 4); // beyond the tree
-        list[7] = blocks(5, 1, type(uint64).max);
-        list[8] = blocks(4, 2, 0); // there is no log
-        list[9] = recordIn(1, 0);
-        list[10] = recordIn(1, 2);
-        list[11] = leafIn(1, 1, 256, 0);
-        list[12] = leafIn(1, 1, 256, 1);
-        list[13] = leafIn(1, 1, 256, 2); // beyond the last leaf
-        list[14] = leafIn(1, 1, 1, 0); // beyond the last input
-        list[15] = leafIn(1, 1, 65_535, type(uint64).max);
-    }
-
     function test_everyPlaceHasAnAnswer() public {
-        Place[] memory list = _places();
+        Place[] memory list = somePlaces();
         for (uint256 i = 0; i < list.length; ++i) {
             Subject memory s = list[i].piece < Piece.Record ? ofLogs(_job) : ofClaim(_job);
             demand(s, list[i]);
@@ -65,19 +43,6 @@ contract AnswersTest is Demanded {
             demands.credit(AUDITOR) + demands.credit(AUTHOR),
             "what was deposited is the author's and the demander's"
         );
-    }
-
-    /// @dev What an answer costs at the price of the deployer is less than what it is paid.
-    function test_anAnswerIsPaidWhatItCosts() public {
-        Place[] memory list = _places();
-        for (uint256 i = 0; i < list.length; ++i) {
-            Subject memory s = list[i].piece < Piece.Record ? ofLogs(_job) : ofClaim(_job);
-            demand(s, list[i]);
-            uint256 before = demands.credit(AUTHOR);
-            answer(s, list[i]);
-            uint256 gas = vm.snapshotGasLastCall("Demands", string.concat("answer ", vm.toString(i)));
-            yes(demands.credit(AUTHOR) - before > gas * PRICE, vm.toString(gas));
-        }
     }
 
     function test_whatASinglePlaceCannotShowIsNoAnswer() public {
@@ -209,60 +174,6 @@ contract AnswersTest is Demanded {
         answer(s, place);
     }
 
-    /// @dev A job of one node in one step, whose logs are this log.
-    function _claimedWith(bytes32 log) private returns (Subject memory) {
-        uint256 job = post(roundedTerms());
-        join(job, person(2));
-        bytes32 commitment = jobs.commitmentOf(job, person(2), root(7), root(7), log, "salt");
-        Claim memory c = claim(7);
-        vm.prank(person(2));
-        jobs.commit(job, commitment);
-        vm.prank(person(2));
-        jobs.reveal(job, c, log, "salt");
-        return Subject(IJobs(address(jobs)), job, log);
-    }
-
-    /// @dev A page in which every element has a value of its own: 98,304 bytes.
-    function test_theLongestPageFitsInATransactionAndIsPaid() public {
-        LogPiece memory a;
-        a.elements = 16 * 1024;
-        a.blocks = new bytes[](16);
-        bytes32[] memory leaves = new bytes32[](16);
-        bytes memory entries = new bytes(6144);
-        for (uint256 i = 0; i < 1024; ++i) {
-            bytes6 entry = bytes6(uint48((i << 2 | 3) << 32 | 0xC1234567));
-            for (uint256 k = 0; k < 6; ++k) {
-                entries[6 * i + k] = entry[k];
-            }
-        }
-        for (uint256 i = 0; i < 16; ++i) {
-            a.blocks[i] = entries;
-            leaves[i] = sha256(abi.encodePacked(uint8(0x0A), entries));
-        }
-        a.root = Trees.root(Trees.build(0x19, leaves));
-        a.log = sha256(abi.encodePacked(uint8(0x09), a.elements, a.root));
-        a.step.root = a.log;
-        Subject memory s = _claimedWith(a.log);
-        demand(s, blocks(1, 0, 0));
-        vm.prank(AUTHOR);
-        demands.answerBlocks(s, blocks(1, 0, 0), a);
-        uint256 gas = vm.snapshotGasLastCall("Demands", "longest");
-        yes(gas < 1 << 24, "EIP-7825");
-        yes(demands.credit(AUTHOR) > gas * PRICE, vm.toString(gas));
-    }
-
-    function test_whatManyPlacesCost() public {
-        Subject memory s = ofLogs(_job);
-        Place[] memory list = new Place[](64);
-        for (uint64 i = 0; i < 64; ++i) {
-            list[i] = blocks(1 + i % 5, uint32(i / 5 % 3), i);
-        }
-        demand(s, list);
-        vm.snapshotGasLastCall("Demands", "demand of 64 places");
-        demand(s, digests(1));
-        vm.snapshotGasLastCall("Demands", "demand of a place");
-    }
-
     /// @dev Only what a log may have can be shown: this block is what the log is of, and says of place 1,023 of 64.
     function test_whatNoLogHasIsNoAnswer() public {
         LogPiece memory a;
@@ -272,7 +183,7 @@ contract AnswersTest is Demanded {
         a.root = sha256(abi.encodePacked(uint8(0x0A), a.blocks[0]));
         a.log = sha256(abi.encodePacked(uint8(0x09), a.elements, a.root));
         a.step.root = a.log;
-        Subject memory s = _claimedWith(a.log);
+        Subject memory s = claimedWith(a.log);
         demand(s, blocks(1, 0, 0));
         refuses(IDemands.Unreadable.selector);
         demands.answerBlocks(s, blocks(1, 0, 0), a);

@@ -270,4 +270,38 @@ abstract contract Demanded is Market {
         (at.root, at.node) = ([groups[0].root, groups[1].root], [groups[0].root, groups[1].root]);
         at.agreed = jobs.programOf(job).initialRoot;
     }
+
+    /// @dev Of all kinds, there or not.
+    function somePlaces() internal pure returns (Place[] memory list) {
+        list = new Place[](16);
+        list[0] = digests(1);
+        list[1] = digests(5);
+        list[2] = blocks(1, 0, 0);
+        list[3] = blocks(3, 1, 1);
+        list[4] = blocks(5, 1, 2);
+        list[5] = blocks(5, 1, 3); // beyond the last block, but in the tree
+        list[6] = blocks(5, 1, 4); // beyond the tree
+        list[7] = blocks(5, 1, type(uint64).max);
+        list[8] = blocks(4, 2, 0); // there is no log
+        list[9] = recordIn(1, 0);
+        list[10] = recordIn(1, 2);
+        list[11] = leafIn(1, 1, 256, 0);
+        list[12] = leafIn(1, 1, 256, 1);
+        list[13] = leafIn(1, 1, 256, 2); // beyond the last leaf
+        list[14] = leafIn(1, 1, 1, 0); // beyond the last input
+        list[15] = leafIn(1, 1, 65_535, type(uint64).max);
+    }
+
+    /// @dev A job of one node in one step, whose logs are this log.
+    function claimedWith(bytes32 log) internal returns (Subject memory) {
+        uint256 job = post(roundedTerms());
+        join(job, person(2));
+        bytes32 commitment = jobs.commitmentOf(job, person(2), root(7), root(7), log, "salt");
+        Claim memory c = claim(7);
+        vm.prank(person(2));
+        jobs.commit(job, commitment);
+        vm.prank(person(2));
+        jobs.reveal(job, c, log, "salt");
+        return Subject(IJobs(address(jobs)), job, log);
+    }
 }

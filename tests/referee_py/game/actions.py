@@ -69,11 +69,12 @@ def spoil(rng: Random, thing: Any) -> Any:
 def _spoil_tuple(rng: Random, things: tuple[Any, ...]) -> tuple[Any, ...]:
     if not things:
         return (rng.randbytes(32),)
+    more = rng.randbytes(32) if isinstance(things[-1], bytes) else spoil(rng, things[-1])
     k = rng.randrange(len(things))
     return rng.choice(
         (
             things[:-1],
-            (*things, rng.randbytes(32)),
+            (*things, more),
             (*things[:k], spoil(rng, things[k]), *things[k + 1 :]),
             tuple(reversed(things)),
         )
