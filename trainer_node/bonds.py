@@ -24,35 +24,35 @@ from .chain.views import MAX_STRIDES
 from .errors import RpcCorrupt
 
 GAME_GAS = {
-    "commitChallenge": 80_000,
-    "challenge": 620_000,
+    "commitChallenge": 74_000,
+    "challenge": 465_000,
     "reveal": 58_000,
-    "descend": 112_000,
-    "refine": 106_000,
-    "openRecord": 365_000,
-    "submit": 1_230_000,
-    "appeal": 1_350_000,
-    "proceed": 136_000,
-    "finalize": 127_000,
+    "descend": 93_000,
+    "refine": 76_000,
+    "openRecord": 375_000,
+    "submit": 1_200_000,
+    "appeal": 1_240_000,
+    "proceed": 140_000,
+    "finalize": 140_000,
     "withdraw": 31_000,
 }
 """Of moves of a job, a match and a hearing."""
 
 TRIAL_GAS = {
-    "showOutput": 725_000,
-    "reveal": 60_000,
-    "descend": 740_000,
-    "showLeaf": 67_000,
-    "compare": 3_150_000,
-    "post": 99_000,
-    "answer": 124_000,
-    "judge": 3_070_000,
+    "showOutput": 735_000,
+    "reveal": 61_000,
+    "descend": 750_000,
+    "showLeaf": 75_000,
+    "compare": 2_340_000,
+    "post": 78_000,
+    "answer": 73_000,
+    "judge": 3_080_000,
 }
 """Of moves of a trial."""
 
-RUN_ROUNDS = 24
+RUN_ROUNDS = 20
 """How often both sides publish and one concludes on the way down the run trees, which are 8 of height 20 at most
-(package.MAX_RUN_LEAVES) and cover 2^64 steps."""
+(package.MAX_RUN_LEAVES) and cover fewer than 2^48 steps."""
 STEP_ROUNDS = -(-depth_of(MAX_NODES) // MAX_GENERATIONS)
 DATA_ROUNDS = -(-33 // MAX_GENERATIONS)
 """A tensor has less than 2^40 elements of 8 bytes, in leaves of 1 KiB."""

@@ -71,8 +71,8 @@ def rounds_of(height: int, trees: int) -> int:
 
 
 def test_the_counts_are_the_protocols() -> None:
-    # Each tree may be one level higher than its part of the 64 bits that steps are counted with.
-    assert rounds_of(64 + MAX_STRIDES, MAX_STRIDES) == bonds.RUN_ROUNDS
+    # Each tree may be one level higher than its part of the 48 bits that steps are counted with.
+    assert rounds_of(48 + MAX_STRIDES, MAX_STRIDES) == bonds.RUN_ROUNDS
     assert bonds.STEP_ROUNDS == 6
     state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=200)
     left, rounds = 1 << 40, 0
@@ -109,12 +109,11 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     before = town.web3.eth.get_balance(town.people[1].address)
     job_id = town.post()
     town.claim_two(job_id)
-    match_id = town.match(job_id).id
     one = town.people[1]
-    one.send(town.contracts.moves(match_id, [Reveal(0, tuple(RUN.leaves))]))
+    town.play(job_id, one, [Reveal(0, tuple(RUN.leaves))])
     town.rpc("evm_increaseTime", 200)
     town.rpc("evm_mine")
-    one.send(town.contracts.moves(match_id, [Timeout()]))
+    town.play(job_id, one, [Timeout()])
     town.rpc("evm_increaseTime", 1000)
     town.rpc("evm_mine")
     one.send(Call.of(town.contracts.jobs, "finalize", job_id))

@@ -6,6 +6,7 @@ import {Positions} from "../support/Positions.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Large} from "./Large.sol";
 import {Court} from "contracts/Court.sol";
+import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -28,7 +29,8 @@ abstract contract Disputing is Base {
 
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, 0.1 ether, 60)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));

@@ -25,7 +25,10 @@ def snapshot(story: Story) -> list[dict[str, object]]:
     """All that a chain keeps."""
     book = story.book
     parts = [vars(part) for part in (book, book.panel, book.panel.registry, book.demands)]
-    plain = [{k: v for k, v in part.items() if k not in ("panel", "registry", "demands", "_settle", "_jobs")} for part in parts]
+    plain = [
+        {k: v for k, v in part.items() if k not in ("panel", "registry", "demands", "_settle", "_jobs")}
+        for part in parts
+    ]
     return copy.deepcopy(plain)
 
 
