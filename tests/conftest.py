@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 
 _ROOT = Path(__file__).resolve().parent.parent
 _START_TIMEOUT_S = 20.0
@@ -34,6 +35,13 @@ def find_anvil() -> str | None:
         if path.exists():
             return str(path)
     return shutil.which("anvil")
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """A test that has configured logging, as a command does, leaves the next one what it was."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ class Court:
         at = Submission(match_id, JOBS, number, STEP, self.disputed, players, hashes, dispute_hash(dispute))
         hearing = hearing_id(REFEREE, match_id)
         terms = HearingTerms(hearing, at, dispute, rules(), 1, (KEY.address,), 1, PANEL)
-        self.heard[match_id] = HearingInfo(HearingState(HearingPhase.VOTING, until=1100), terms)
+        self.heard[match_id] = HearingInfo(HearingState(HearingPhase.VOTING, until=1100), terms, {})
 
     def now_is(self, match_id: int = 101, **changes: Any) -> None:
         """The hearing has come so far."""

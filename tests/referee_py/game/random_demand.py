@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from referee_py.commit import NO_LOG, Record, Tree
@@ -10,7 +11,7 @@ from referee_py.demand import DemandState, Piece, Place
 from referee_py.demand.contract import Subject
 from referee_py.demand.pieces import check_place
 from referee_py.demand.solver import answer_of
-from referee_py.demand.state import OUTPUTS
+from referee_py.demand.state import OUTPUTS, LeafShown
 from referee_py.errors import Unavailable
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import leaf_count
@@ -144,7 +145,10 @@ class Auditors:
             answer = answer_of(game.graph.header, shown, Known(run))
         except (Refusal, Unavailable):
             return None
-        answer = spoil(rng, answer) if rng.random() < WRONG else answer
+        if rng.random() < WRONG:
+            # NOTE: what an empty shape could have more of, `spoil` cannot know.
+            bare = isinstance(answer, LeafShown) and not answer.shape
+            answer = replace(answer, record=spoil(rng, answer.record)) if bare else spoil(rng, answer)
         sender = rng.choice(game.accounts)
         arguments = self._subject(subject), place.wire(), *answer.arguments()
         return self._action(
