@@ -57,7 +57,7 @@ def ledger_of(arena: Arena, job: Job) -> Ledger:
     "name",
     [
         "a direction just beyond the radius",
-        "one element more",
+        pytest.param("one element more", marks=pytest.mark.slow),
         pytest.param("the log of a longer node", marks=pytest.mark.slow),
         pytest.param("a log of a node that has none", marks=pytest.mark.slow),
         pytest.param("a record that names another log than the run", marks=pytest.mark.slow),

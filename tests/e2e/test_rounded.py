@@ -26,7 +26,9 @@ from trainer_node.store import Store
 from .arena import REWARD, STAKE, Arena, Outcome
 
 ROUNDING = Rounding(32)
-LIES = list(EXPECTED)
+QUICK = (Fault.WRONG_OP_OUTPUT, Fault.FORGED_LOG, Fault.WRONG_LOG)
+"""The others have nothing to do with logs; test_disputes plays them in repops-f32 each time."""
+LIES = [fault if fault in QUICK else pytest.param(fault, marks=pytest.mark.slow) for fault in EXPECTED]
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +90,14 @@ def test_a_lying_trainer_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fa
         assert outcome.profit["challenger"] >= REWARD
 
 
-@pytest.mark.parametrize("fault", [Fault.WRONG_LOG, Fault.FORGED_LOG, Fault.SKIP_STEPS])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.FORGED_LOG,
+        pytest.param(Fault.WRONG_LOG, marks=pytest.mark.slow),
+        pytest.param(Fault.SKIP_STEPS, marks=pytest.mark.slow),
+    ],
+)
 def test_a_lying_challenger_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fault: Fault) -> None:
     with Arena(anvil, tmp_path, rounded, trainers=[Fault.NONE], challenger=fault) as arena:
         outcome = arena.play()
