@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -67,14 +68,14 @@ class StepProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(ABC):
     """``function`` is the contract's name for it."""
 
     function: ClassVar[str]
 
+    @abstractmethod
     def arguments(self) -> list[object]:
         """Those of the contract's function after subject and place."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

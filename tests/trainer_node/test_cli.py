@@ -103,17 +103,22 @@ def test_debug_shows_the_traceback(assay: Assay, monkeypatch: pytest.MonkeyPatch
         main()
 
 
-def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    try:
-        load_artifact("Jobs")
-    except ConfigError:
-        pytest.fail("the contracts are not built; run `make setup`")
+def import_key(assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands talk to that chain, with the key of its first account."""
     monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
     key = tmp_path / "private"
     key.write_text(anvil.keys[0])
     with key.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert assay("key", "new", "--import", "--light")[0] == 0
+
+
+def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    try:
+        load_artifact("Jobs")
+    except ConfigError:
+        pytest.fail("the contracts are not built; run `make setup`")
+    import_key(assay, anvil, monkeypatch, tmp_path)
 
     code, output, errors = assay("deploy", "--min-period", "1")
     assert (code, "Referee" in output, "4 times what the chain asks now" in output) == (0, True, True), errors
@@ -208,12 +213,7 @@ def test_amounts_for_people(wei: int, text: str) -> None:
 def test_releases_are_listed_followed_and_withdrawn(
     assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("ASSAY_RPC_URL", anvil.url)
-    key = tmp_path / "private"
-    key.write_text(anvil.keys[0])
-    with key.open() as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        assert assay("key", "new", "--import", "--light")[0] == 0
+    import_key(assay, anvil, monkeypatch, tmp_path)
     code, output, errors = assay("deploy", "--min-period", "1", "--min-stake", "0.1", "--release", "1.0")
     assert code == 0, errors
     listed = ("--releases", output.split("--releases ")[1].split()[0])

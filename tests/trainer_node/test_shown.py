@@ -13,6 +13,7 @@ from referee_py.demand import Answer, Blocks, Piece, Place
 from referee_py.demand.pieces import check
 from referee_py.demand.refusals import Unreadable
 from referee_py.demand.solver import answer_of
+from referee_py.errors import Unavailable
 from referee_py.program import Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block
 from referee_py.rounding.entries import Log
@@ -53,16 +54,16 @@ class Withholder:
         return self.logs.get(node)
 
     def run_tree(self, level: int, start: int, end: int) -> Tree:
-        raise NotImplementedError
+        raise Unavailable(f"logs alone, not run tree {level} of steps {start} to {end}")
 
     def step_tree(self, step: int) -> Tree:
-        raise NotImplementedError
+        raise Unavailable(f"logs alone, not the tree of step {step}")
 
     def record(self, step: int, node: int) -> Record:
-        raise NotImplementedError
+        raise Unavailable(f"logs alone, not record {node} of step {step}")
 
     def tensors(self, step: int, node: int) -> tuple[list[object], list[object]]:
-        raise NotImplementedError
+        raise Unavailable(f"logs alone, not tensors of node {node} in step {step}")
 
 
 def obtained(trainer: Withholder) -> tuple[Shown, int]:

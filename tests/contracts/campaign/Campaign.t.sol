@@ -2,22 +2,14 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
-import {Actors} from "./Actors.sol";
+import {Ledger} from "./Ledger.sol";
 import {DemandState, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {
-    Adjudication,
-    Group,
-    Job,
-    JobPhase,
-    StakedClaim,
-    Terms,
-    Trainer
-} from "contracts/interfaces/IJobs.sol";
+import {Adjudication, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Docket, IReferee, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What the fuzzer may do: one act of anybody at a time, whether it is allowed or not.
-contract Handler is Actors {
+contract Handler is Ledger {
     enum Act {
         Post,
         Reveal,
@@ -41,15 +33,16 @@ contract Handler is Actors {
         Mistake
     }
 
+    uint256 public constant ACTS = uint256(type(Act).max) + 1;
     uint256 private constant MAX_JOBS = 3;
 
     /// @dev How often each act was allowed.
-    uint256[19] public done;
+    mapping(Act kind => uint256 count) public done;
 
     function act(uint256 seed) external {
-        Act kind = seed % 4 == 0 ? Act((seed >> 2) % done.length) : _sensible(seed);
+        Act kind = seed % 4 == 0 ? Act((seed >> 2) % ACTS) : _sensible(seed);
         try this.perform(kind, seed >> 8) {
-            ++done[uint256(kind)];
+            ++done[kind];
         } catch {}
         try this.answer() {}
         catch {
@@ -289,83 +282,6 @@ contract Handler is Actors {
         }
         if (phase >= JobPhase.Accepted) over(i);
     }
-
-    // ------------------------------------------------------------------ money
-
-    function accounts() public view returns (address[] memory list) {
-        list = new address[](PEOPLE + keys.length + 2);
-        for (uint160 n = 0; n < PEOPLE; ++n) {
-            list[n] = person(n);
-        }
-        for (uint256 i = 0; i < keys.length; ++i) {
-            list[PEOPLE + i] = vm.addr(keys[i]);
-        }
-        list[PEOPLE + keys.length] = CLIENT;
-        list[PEOPLE + keys.length + 1] = jobs.BURNED();
-    }
-
-    /// @dev What everybody is owed is there; and groups, matches and claims agree.
-    function check() external view {
-        address[] memory list = accounts();
-        (uint256 owed, uint256 owedByPanel) = (0, 0);
-        for (uint256 i = 0; i < list.length; ++i) {
-            owed += jobs.credit(list[i]);
-            owedByPanel += panel.credit(list[i]);
-        }
-        for (uint256 job = 1; job <= jobs.jobCount(); ++job) {
-            owed += _checkJob(job);
-        }
-        for (uint256 i = 0; i < watched.length; ++i) {
-            owedByPanel += panel.getHearing(hearingOf(watched[i])).bond;
-        }
-        uint256 owedByDemands;
-        for (uint256 i = 0; i < list.length; ++i) {
-            owedByDemands += demands.credit(list[i]);
-        }
-        for (uint256 i = 0; i < asked.length; ++i) {
-            owedByDemands += demands.depositOf(asked[i].place.piece);
-        }
-        eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
-        eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
-        eq(address(panel).balance, owedByPanel, "panel: balance = credits + bonds of open appeals");
-        for (uint256 i = 0; i < HONEST_VERIFIERS; ++i) {
-            eq(registry.getVerifier(vm.addr(keys[i])).bond, BOND, "an honest verifier keeps its bond");
-        }
-    }
-
-    /// @dev Gives what a job has in escrow.
-    function _checkJob(uint256 id) private view returns (uint256 escrow) {
-        (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
-            jobs.viewOf(id);
-        _checkGroups(job, claims, groups);
-        if (job.ended != JobPhase.None) return 0;
-        escrow = job.reward;
-        for (uint256 i = 0; i < claims.length; ++i) {
-            if (!claims[i].lost) escrow += job.terms.stake;
-        }
-        for (uint256 i = 0; i < trainers.length; ++i) {
-            if (!trainers[i].revealed) escrow += job.terms.stake;
-        }
-    }
-
-    function _checkGroups(Job memory job, StakedClaim[] memory claims, Group[] memory groups) private pure {
-        (uint256 playing, uint256 idle) = (0, 0);
-        for (uint256 g = 0; g < groups.length; ++g) {
-            uint8[] memory members = groups[g].members;
-            for (uint256 k = 0; k < members.length; ++k) {
-                yes(
-                    claims[members[k]].lost == (k < groups[g].spokesman),
-                    "who has lost is before the spokesman"
-                );
-            }
-            bool alive = groups[g].spokesman < members.length;
-            if (groups[g].matchId != 0) ++playing;
-            else if (alive && job.waiting != g + 1) ++idle;
-            yes(alive || groups[g].matchId == 0, "a dead group plays no match");
-        }
-        eq(playing, 2 * uint256(job.openMatches), "two groups a match");
-        if (job.ended != JobPhase.Void) eq(idle, 0, "every living group waits or plays");
-    }
 }
 
 /// @notice Honest and hostile people, several jobs, matches, hearings and trials at the same time: 50,000 acts, or a million
@@ -399,8 +315,8 @@ contract CampaignTest is Base {
             handler.act(uint256(keccak256(abi.encode(i))));
         }
         _unbroken();
-        for (uint256 kind = 0; kind < 19; ++kind) {
-            yes(handler.done(kind) > 1, vm.toString(kind));
+        for (uint256 kind = 0; kind < handler.ACTS(); ++kind) {
+            yes(handler.done(Handler.Act(kind)) > 1, vm.toString(kind));
         }
     }
 
