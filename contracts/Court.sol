@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Timed} from "./Timed.sol";
+import {Encodings} from "./commit/Encodings.sol";
 import {Structures} from "./commit/Structures.sol";
 import {Chain} from "./court/Chain.sol";
 import {Search} from "./court/Search.sol";
 import {IOpset} from "./element/IOpset.sol";
 import {Dispute, Said, Stage, Suit, Trial} from "./interfaces/ICourt.sol";
+import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
 /// @title Court
@@ -14,7 +17,7 @@ import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 contract Court is Chain, Multicall {
     // ------------------------------------------------------------------ constructor
 
-    constructor(IOpset opset) Search(opset) {}
+    constructor(IOpset opset, ITimekeeper keeper) Search(opset) Timed(keeper) {}
 
     // ------------------------------------------------------------------ moves
 
@@ -22,12 +25,13 @@ contract Court is Chain, Multicall {
         external
         returns (uint256 trialId)
     {
+        // SAFETY: encoded anew, whatever form it lies in: this is what later hashes are compared with.
         Suit memory suit = Suit(msg.sender, id, players, keccak256(abi.encode(dispute)));
-        trialId = _id(suit);
+        trialId = uint256(keccak256(abi.encode(suit)));
         Trial storage t = _trials[trialId];
         if (t.stage != Stage.None) revert AlreadyOpen(trialId);
         t.output = _disputed(dispute);
-        t.tick = uint40(block.timestamp);
+        t.tick = uint40(_time());
         t.stage = Stage.Outputs;
         (t.clock0, t.clock1) = (clock, clock);
         Said memory nothing;
@@ -36,9 +40,9 @@ contract Court is Chain, Multicall {
     }
 
     function timeout(Suit calldata suit) external {
-        uint256 trialId = _id(suit);
+        uint256 trialId = trialOf(suit);
         Trial storage t = _trials[trialId];
-        uint8 losers = _late(t);
+        uint8 losers = _late(t, _time());
         if (losers == NOBODY) revert NotTooLate(trialId, deadline(trialId));
 
         _decide(t, suit, trialId, losers, true);
@@ -50,8 +54,8 @@ contract Court is Chain, Multicall {
         return _trials[trialId];
     }
 
-    function trialOf(Suit calldata suit) external pure returns (uint256) {
-        return _id(suit);
+    function trialOf(Suit calldata suit) public pure returns (uint256) {
+        return uint256(Encodings.hash(suit));
     }
 
     function deadline(uint256 trialId) public view returns (uint256 instant) {

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Escrow} from "./Escrow.sol";
+import {Timed} from "./Timed.sol";
 import {Modes} from "./commit/Modes.sol";
 import {Programs} from "./commit/Programs.sol";
 import {Pieces} from "./demands/Pieces.sol";
@@ -18,6 +19,7 @@ import {
     TensorPiece
 } from "./interfaces/IDemands.sol";
 import {IJobs, JobPhase, Program} from "./interfaces/IJobs.sol";
+import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
 /// @title Demands
@@ -27,7 +29,7 @@ import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 ///      ▲              │close: late, or lost already
 ///      └──────────────┘
 /// @dev NOTE: `multicall` is not payable, so only answers and closings can be batched; `demand` takes many places by itself.
-contract Demands is IDemands, Escrow, Multicall {
+contract Demands is IDemands, Escrow, Timed, Multicall {
     // ------------------------------------------------------------------ types
 
     /// @dev What is open about one root, in the hands of the same members.
@@ -58,7 +60,7 @@ contract Demands is IDemands, Escrow, Multicall {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(uint256 price) {
+    constructor(uint256 price, ITimekeeper keeper) Timed(keeper) {
         PRICE = price;
     }
 
@@ -155,7 +157,7 @@ contract Demands is IDemands, Escrow, Multicall {
             (uint8 members, bool claimed) = subject.jobs.standing(subject.jobId, subject.root);
             moot = !claimed || members != d.members;
         }
-        if (!moot && block.timestamp <= d.until) revert NotLate(d.until);
+        if (!moot && _time() <= d.until) revert NotLate(d.until);
 
         delete _demands[id];
         --_dockets[_key(subject.jobs, subject.jobId, subject.root, d.members)].open;
@@ -170,7 +172,7 @@ contract Demands is IDemands, Escrow, Multicall {
 
     /// @dev The first demand of a docket is remembered: from then on its extensions are counted.
     function _extend(Subject calldata subject, Docket storage docket) private returns (uint64) {
-        if (docket.first == 0) docket.first = uint64(block.timestamp);
+        if (docket.first == 0) docket.first = uint64(_time());
         // SAFETY: the guard against reentrancy spans the call.
         return subject.jobs.extend(subject.jobId, docket.first);
     }
@@ -182,7 +184,7 @@ contract Demands is IDemands, Escrow, Multicall {
         Demand storage d = _demands[_id(subject, place)];
         if (d.state == DemandState.Answered) return false;
         if (d.state != DemandState.Open) revert NoSuchDemand();
-        if (block.timestamp > d.until) revert AnsweredLate(d.until);
+        if (_time() > d.until) revert AnsweredLate(d.until);
         return true;
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Timed} from "./Timed.sol";
 import {Hash} from "./commit/Hash.sol";
 import {Merkle} from "./commit/Merkle.sol";
 import {Modes} from "./commit/Modes.sol";
@@ -30,6 +31,7 @@ contract Jobs is Withheld {
     // ------------------------------------------------------------------ constructor
 
     constructor(IVerifierRegistry registry, IDemands demands, uint256 minStake, uint32 minPeriod)
+        Timed(demands.TIME())
         Board(registry, minStake, minPeriod)
         Withheld(demands)
     {}
@@ -57,7 +59,7 @@ contract Jobs is Withheld {
         trainer.commitment = commitment;
         ++job.commitments;
         emit Committed(jobId, msg.sender, commitment);
-        if (job.commitments == job.terms.slots) _setPhases(jobId, job, uint64(block.timestamp));
+        if (job.commitments == job.terms.slots) _setPhases(jobId, job, uint64(_time()));
     }
 
     function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt)
@@ -80,12 +82,13 @@ contract Jobs is Withheld {
 
         trainer.revealed = true;
         ++job.reveals;
-        if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(block.timestamp));
+        if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(_time()));
         _claim(jobId, job, claim.root, claim.last, claim.uri, true);
     }
 
     function commitChallenge(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Challenge) {
         if (commitment == 0) revert EmptyCommitment();
+        // NOTE: what counts is that blocks go by, and they do in a pause.
         _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
         emit ChallengeCommitted(jobId, msg.sender, commitment);
     }

@@ -36,11 +36,11 @@ contract Panel is Appeals {
         bool court = rules.adjudication == Adjudication.OnChain;
         h.phase = court ? HearingPhase.Trial : HearingPhase.Voting;
         if (!court) {
-            h.until = uint56(block.timestamp) + rules.verdictPeriod;
+            h.until = uint56(_time()) + rules.verdictPeriod;
             h.file = keccak256(abi.encode(submission));
         }
         emit Submitted(hearingId, msg.sender, submission.matchId, h.until, submission, dispute);
-        if (court) _try(h, hearingId, rules.clock, submission.players, dispute);
+        if (court) _try(h, hearingId, rules.clock, submission, dispute);
     }
 
     // ------------------------------------------------------------------ views

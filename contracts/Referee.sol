@@ -42,11 +42,12 @@ contract Referee is Walk, Judge, Multicall {
         _checkKnown(program);
 
         Docket memory docket = Docket(roots, players, clock, ++matchCount, program);
-        matchId = _id(msg.sender, jobId, docket);
+        // SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
+        matchId = uint256(keccak256(abi.encode(msg.sender, jobId, docket)));
         Match storage m = _matches[matchId];
         m.jobs = msg.sender;
         m.jobId = uint56(jobId);
-        m.tick = uint40(block.timestamp);
+        m.tick = uint40(_time());
         (m.clock0, m.clock1) = (clock, clock);
         emit Opened(matchId, msg.sender, jobId, docket);
         _start(m, matchId, roots, program);
@@ -54,7 +55,7 @@ contract Referee is Walk, Judge, Multicall {
 
     function timeout(uint256 matchId) external {
         Match storage m = _matches[matchId];
-        uint8 losers = Clock.late(m);
+        uint8 losers = Clock.late(m, _time());
         if (losers == Clock.NOBODY) revert NotLate(matchId, deadline(matchId));
 
         _decide(m, matchId, losers, Reason.Timeout);
@@ -73,7 +74,7 @@ contract Referee is Walk, Judge, Multicall {
     }
 
     function late(uint256 matchId) external view returns (bool side0, bool side1) {
-        uint8 mask = Clock.late(_matches[matchId]);
+        uint8 mask = Clock.late(_matches[matchId], _time());
         return (mask & 1 != 0, mask & 2 != 0);
     }
 

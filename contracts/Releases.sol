@@ -39,7 +39,8 @@ contract Releases is IReleases, Ownable2Step {
             panel: _codeOf(parts.panel),
             court: _codeOf(parts.court),
             registry: _codeOf(parts.registry),
-            demands: _codeOf(parts.demands)
+            demands: _codeOf(parts.demands),
+            timekeeper: _codeOf(parts.timekeeper)
         });
 
         _releases.push(Release(version, opset, Status.Current, since, uint64(block.number), parts, codes, ""));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Timed} from "./Timed.sol";
+import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {IVerifierRegistry, Verifier} from "./interfaces/IVerifierRegistry.sol";
 import {SafeTransferLib} from "solady/utils/SafeTransferLib.sol";
 
 /// @title VerifierRegistry
 /// @notice See IVerifierRegistry.
-contract VerifierRegistry is IVerifierRegistry {
+contract VerifierRegistry is IVerifierRegistry, Timed {
     // ------------------------------------------------------------------ storage
 
     /// @notice Long enough for any host name and path, short enough to list.
@@ -22,7 +24,7 @@ contract VerifierRegistry is IVerifierRegistry {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(uint256 minBond, uint64 leaveDelay) {
+    constructor(uint256 minBond, uint64 leaveDelay, ITimekeeper keeper) Timed(keeper) {
         // SAFETY: a bond of zero marks an empty place, so it must not be a valid one.
         if (minBond == 0) revert BondTooSmall(0, 1);
         MIN_BOND = minBond;
@@ -57,7 +59,7 @@ contract VerifierRegistry is IVerifierRegistry {
         if (verifier.bond == 0) revert NotRegistered(msg.sender);
         if (verifier.leavesAt != 0) revert AlreadyLeaving(msg.sender, verifier.leavesAt);
 
-        verifier.leavesAt = uint64(block.timestamp) + LEAVE_DELAY;
+        verifier.leavesAt = uint64(_time()) + LEAVE_DELAY;
         emit Leaving(msg.sender, verifier.leavesAt);
     }
 
@@ -65,7 +67,7 @@ contract VerifierRegistry is IVerifierRegistry {
         Verifier storage verifier = _verifiers[msg.sender];
         uint256 bond = verifier.bond;
         if (bond == 0) revert NotRegistered(msg.sender);
-        if (verifier.leavesAt == 0 || block.timestamp < verifier.leavesAt) {
+        if (verifier.leavesAt == 0 || _time() < verifier.leavesAt) {
             revert StillLocked(msg.sender, verifier.leavesAt);
         }
         uint256 held = _held[msg.sender][verifier.panel];

@@ -24,28 +24,28 @@ from .chain.views import MAX_STRIDES
 from .errors import RpcCorrupt
 
 GAME_GAS = {
-    "commitChallenge": 74_000,
+    "commitChallenge": 80_000,
     "challenge": 465_000,
-    "reveal": 58_000,
+    "reveal": 64_000,
     "descend": 93_000,
     "refine": 76_000,
     "openRecord": 375_000,
     "submit": 1_200_000,
     "appeal": 1_240_000,
     "proceed": 140_000,
-    "finalize": 140_000,
+    "finalize": 146_000,
     "withdraw": 31_000,
 }
 """Of moves of a job, a match and a hearing."""
 
 TRIAL_GAS = {
-    "showOutput": 735_000,
-    "reveal": 61_000,
+    "showOutputs": 735_000,
+    "reveal": 65_000,
     "descend": 750_000,
     "showLeaf": 75_000,
     "compare": 2_340_000,
-    "post": 78_000,
-    "answer": 73_000,
+    "post": 81_000,
+    "answer": 76_000,
     "judge": 3_080_000,
 }
 """Of moves of a trial."""
@@ -88,7 +88,7 @@ def worst_dispute() -> tuple[Line, ...]:
         "refine": MAX_STRIDES - 1,
     }
     game |= dict.fromkeys(("openRecord", "submit", "appeal", "proceed", "finalize"), 1)
-    trial = {"showOutput": 1, "reveal": DATA_ROUNDS, "descend": DATA_ROUNDS, "showLeaf": 1, "compare": 1}
+    trial = {"showOutputs": 1, "reveal": DATA_ROUNDS, "descend": DATA_ROUNDS, "showLeaf": 1, "compare": 1}
     trial |= {"answer": CHAIN_ROUNDS, "judge": 1}
     lines = [Line(move, times, GAME_GAS[move]) for move, times in game.items()]
     lines += [Line(f"{move}, in the trial", times, TRIAL_GAS[move]) for move, times in trial.items()]

@@ -1,8 +1,9 @@
 """Put the contracts on a chain and write down where they are.
 
-VerifierRegistry(minBond, leaveDelay)     the rules, a contract for each family of operators
-Opset1(exact rules, rounded rules)        Court(opset)     Panel(court, registry)     Referee(panel)
-Demands(price)     Jobs(registry, demands, minStake, minPeriod)
+Timekeeper(guardian, budget)     the rules, a contract for each family of operators
+VerifierRegistry(minBond, leaveDelay, time)
+Opset1(exact rules, rounded rules)     Court(opset, time)     Panel(court, registry)     Referee(panel)
+Demands(price, time)     Jobs(registry, demands, minStake, minPeriod)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
@@ -20,9 +21,9 @@ from web3 import Web3
 
 from .chain.contracts import (
     EXACT_RULES,
+    FIRST,
     NAMES,
     ROUNDED_RULES,
-    RULES,
     Contracts,
     Deployment,
     code_hash,
@@ -36,6 +37,7 @@ from .errors import ConfigError, DeployError, WrongChain
 
 ETHER = 10**18
 DAY_S = 24 * 3600
+NOBODY = "0x" + "00" * 20
 
 _log = structlog.get_logger(__name__)
 
@@ -54,6 +56,10 @@ class Parameters:
     demand_price: int = 10**9
     """Wei a gas that whoever answers a demand is paid. SAFETY: more than gas costs on this chain, or to be asked costs
     the honest; far more, and to withhold what will be demanded pays."""
+    guardian: str = NOBODY
+    """Who may stop all clocks, and let them run again; nobody by default."""
+    pause_budget: int = 30 * DAY_S
+    """For how long at most, all pauses together."""
 
 
 def deploy(
@@ -77,7 +83,7 @@ def deploy(
         block = web3.eth.block_number
     addresses: dict[str, str] = {}
     # NOTE: those of the first wave need no other's address, so they go into one block, or as few as they fit into.
-    for wave in (("VerifierRegistry", *RULES), *((name,) for name in NAMES[1 + len(RULES) :])):
+    for wave in (FIRST, *((name,) for name in NAMES[len(FIRST) :])):
         sent = {}
         for name in wave:
             code = creation_code(name, *constructor_arguments(name, parameters, addresses))
@@ -148,18 +154,20 @@ def constructor_arguments(
 ) -> tuple[object, ...]:
     """What a contract is told when it is made; ``addresses`` has those that were made before it."""
     match name:
+        case "Timekeeper":
+            return parameters.guardian, parameters.pause_budget
         case "VerifierRegistry":
-            return parameters.min_bond, parameters.leave_delay
+            return parameters.min_bond, parameters.leave_delay, addresses["Timekeeper"]
         case "Opset1":
             return tuple([addresses[rule] for rule in rules] for rules in (EXACT_RULES, ROUNDED_RULES))
         case "Court":
-            return (addresses["Opset1"],)
+            return addresses["Opset1"], addresses["Timekeeper"]
         case "Panel":
             return addresses["Court"], addresses["VerifierRegistry"]
         case "Referee":
             return (addresses["Panel"],)
         case "Demands":
-            return (parameters.demand_price,)
+            return parameters.demand_price, addresses["Timekeeper"]
         case "Jobs":
             registry, demands = addresses["VerifierRegistry"], addresses["Demands"]
             return registry, demands, parameters.min_stake, parameters.min_period

@@ -62,12 +62,25 @@ library Descents {
         if (way.node0 == way.node1) revert NoDifference(way.node0);
         _checkPath(tag, 0, nodes[0], child, way.node0, way.path0);
         _checkPath(tag, 1, nodes[1], child, way.node1, way.path1);
-        for (uint256 level = 0; level < levels; ++level) {
-            // Wherever the path comes from the right, what is on its left must be equal.
-            if ((child >> level) & 1 == 1 && way.path0[level] != way.path1[level]) {
-                revert EarlierDifference(level);
+        _checkLeft(child, way.path0, way.path1);
+    }
+
+    /// @dev Wherever the paths, of one length, come from the right, what is on their left must be equal.
+    function _checkLeft(uint64 child, bytes32[] calldata path0, bytes32[] calldata path1) private pure {
+        uint256 level;
+        bool differs;
+        assembly ("memory-safe") {
+            for {} lt(level, path0.length) { level := add(level, 1) } {
+                if and(shr(level, child), 1) {
+                    let at := shl(5, level)
+                    differs := iszero(
+                        eq(calldataload(add(path0.offset, at)), calldataload(add(path1.offset, at)))
+                    )
+                    if differs { break }
+                }
             }
         }
+        if (differs) revert EarlierDifference(level);
     }
 
     function _checkPath(

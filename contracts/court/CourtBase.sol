@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Timed} from "../Timed.sol";
+import {Encodings} from "../commit/Encodings.sol";
 import {Dispute, IBench, ICourt, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
 
 /// @title CourtBase
@@ -13,7 +15,7 @@ import {Dispute, IBench, ICourt, Said, Stage, Suit, Trial} from "../interfaces/I
 ///     Step                   both
 ///
 /// INVARIANT: time is conserved. `_begin` is the only writer of clocks, and it only subtracts.
-abstract contract CourtBase is ICourt {
+abstract contract CourtBase is ICourt, Timed {
     // ------------------------------------------------------------------ storage
 
     uint8 internal constant NOBODY = 0;
@@ -30,20 +32,21 @@ abstract contract CourtBase is ICourt {
         internal
         returns (Trial storage t, uint256 trialId)
     {
-        trialId = _id(suit);
+        trialId = uint256(Encodings.hash(suit));
         t = _trials[trialId];
         if (t.stage != want) revert WrongStage(trialId, t.stage, want);
-        uint8 mask = _late(t);
+        uint256 time = _time();
+        uint8 mask = _late(t, time);
         if (mask != NOBODY) revert TooLate(trialId, mask);
-        bytes32 have = keccak256(abi.encode(said));
+        bytes32 have = Encodings.hash(said);
         if (have != t.said) revert AnotherHash(have, t.said);
-        uint256 elapsed = block.timestamp - t.tick;
+        uint256 elapsed = time - t.tick;
         if (elapsed == 0) return (t, trialId);
         // SAFETY: nobody is late, so no clock falls below zero, and what is charged fits in 32 bits.
         uint8 owing = _owing(t);
         if (owing & SIDE0 != 0) t.clock0 -= uint32(elapsed);
         if (owing & SIDE1 != 0) t.clock1 -= uint32(elapsed);
-        t.tick = uint40(block.timestamp);
+        t.tick = uint40(time);
     }
 
     /// @dev A side posts its half, once at each position.
@@ -59,7 +62,7 @@ abstract contract CourtBase is ICourt {
     }
 
     function _checkDispute(Suit calldata suit, Dispute calldata dispute) internal pure {
-        bytes32 have = keccak256(abi.encode(dispute));
+        bytes32 have = Encodings.hash(dispute);
         if (have != suit.dispute) revert NotTheDispute(have, suit.dispute);
     }
 
@@ -100,15 +103,9 @@ abstract contract CourtBase is ICourt {
         instant = uint256(t.tick) + (mask == SIDE1 ? clock1 : clock0);
     }
 
-    /// @dev Bit `s`: side `s` is late now.
-    function _late(Trial storage t) internal view returns (uint8) {
+    /// @dev Bit `s`: side `s` is late at that time.
+    function _late(Trial storage t, uint256 time) internal view returns (uint8) {
         (uint256 instant, uint8 mask) = _due(t);
-        return mask != NOBODY && block.timestamp > instant ? mask : NOBODY;
-    }
-
-    // ------------------------------------------------------------------ ids
-
-    function _id(Suit memory suit) internal pure returns (uint256) {
-        return uint256(keccak256(abi.encode(suit)));
+        return mask != NOBODY && time > instant ? mask : NOBODY;
     }
 }

@@ -29,25 +29,29 @@ abstract contract Search is CourtBase {
 
     // ------------------------------------------------------------------ moves
 
-    function showOutput(
+    function showOutputs(
         Suit calldata suit,
         Dispute calldata dispute,
         Said calldata said,
-        uint8 side,
-        bytes32 root
+        bytes32[2] calldata roots
     ) external {
         (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Outputs);
-        _show(t, trialId, side);
         _checkDispute(suit, dispute);
-        Shape memory shape = _shape(dispute, t.output);
-        bytes32 have = Tensors.hash(shape, root);
-        bytes32 want = dispute.records[side].outputs[t.output];
-        if (have != want) revert AnotherHash(have, want);
+        uint8 output = t.output;
+        Shape memory shape = _shape(dispute, output);
+        if (roots[0] == 0 && roots[1] == 0) revert NothingShown();
 
         Said memory now_ = said;
-        now_.nodes[side] = root;
+        for (uint8 side = 0; side < 2; ++side) {
+            if (roots[side] == 0) continue;
+            _show(t, trialId, side);
+            bytes32 have = Tensors.hash(shape, roots[side]);
+            bytes32 want = dispute.records[side].outputs[output];
+            if (have != want) revert AnotherHash(have, want);
+            now_.nodes[side] = roots[side];
+            emit OutputShown(trialId, side, output, roots[side]);
+        }
         _keep(t, now_);
-        emit OutputShown(trialId, side, t.output, root);
         if (t.posted != BOTH) return;
         t.posted = 0;
         t.stage = Stage.Walk;

@@ -5,6 +5,7 @@ import {Descent} from "../commit/Descents.sol";
 import {LogBlock} from "../commit/Logs.sol";
 import {Entry, Shape} from "../element/IRule.sol";
 import {Record} from "./IReferee.sol";
+import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice Where a trial stands. The zero state is no trial.
 ///
@@ -110,7 +111,7 @@ struct Trial {
 /// ASSUMPTIONS
 /// - SHA-256 and Keccak-256 are collision resistant; transactions get through within a clock.
 /// - The records have the same structure, inputs and log, and the structure is the program's: the referee has shown it.
-interface ICourt {
+interface ICourt is ITimed {
     // ------------------------------------------------------------------ events
 
     event TrialOpened(uint256 indexed trialId, address indexed bench, Suit suit);
@@ -136,6 +137,7 @@ interface ICourt {
     error TooLate(uint256 trialId, uint8 mask);
     error NotTooLate(uint256 trialId, uint256 deadline);
     error NoSuchSide(uint8 side);
+    error NothingShown();
     error AlreadyShown(uint256 trialId, uint8 side);
     error NotPlayer(address sender, address player);
     error RecordsDiffer();
@@ -158,13 +160,12 @@ interface ICourt {
         external
         returns (uint256 trialId);
 
-    /// @notice Outputs: shows the data root of a side's first output that differs.
-    function showOutput(
+    /// @notice Outputs: shows the data root of each side's first output that differs, or of one side's: the other is zero.
+    function showOutputs(
         Suit calldata suit,
         Dispute calldata dispute,
         Said calldata said,
-        uint8 side,
-        bytes32 root
+        bytes32[2] calldata roots
     ) external;
 
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.

@@ -5,6 +5,7 @@ import {Shape} from "../element/IRule.sol";
 import {IEscrow} from "./IEscrow.sol";
 import {IJobs} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";
+import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice What can be demanded.
 enum Piece {
@@ -104,11 +105,11 @@ struct Demand {
 /// - What an answer costs in gas at the price of the deployer, its author is paid; the rest of the deposit is the demander's.
 /// - A place is demanded at most once under a root, unless its claimants are lost.
 /// - Demands do not keep a job from ending: see `IJobs.extend`.
-/// - Balance = credits + deposits of open demands. No owner, no upgrade, no pause.
+/// - Balance = credits + deposits of open demands. No owner, no upgrade.
 ///
 /// ASSUMPTIONS
 /// - SAFETY: any Jobs contract may be named. A malicious one hurts those who demand of it, and nobody else.
-interface IDemands is IEscrow {
+interface IDemands is IEscrow, ITimed {
     // ------------------------------------------------------------------ events
 
     event Demanded(

@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {IEscrow} from "./IEscrow.sol";
 import {Reason} from "./IReferee.sol";
+import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
 struct Program {
@@ -145,13 +146,13 @@ struct Group {
 /// - A payment never blocks progress: money is credited, and drawn by whom it belongs to.
 /// - A job has at most 16 slots and 64 claims, so every move has bounded gas. A job that is full ends void: whoever
 ///   found no place may have been right.
-/// - No owner, no upgrade, no pause.
+/// - No owner, no upgrade.
 ///
 /// ASSUMPTIONS
 /// - SAFETY: the referee is named by the client. A malicious one can hurt its own job (its stakes and reward) and
 ///   nothing else; parties join only jobs with a referee whose code they know.
 /// - A commitment's salt has enough entropy, and trainers wait for confirmations before they stake.
-interface IJobs is IEscrow {
+interface IJobs is IEscrow, ITimed {
     // ------------------------------------------------------------------ events
 
     event Posted(
@@ -268,7 +269,7 @@ interface IJobs is IEscrow {
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
     /// nobody can be shown right, so the job is void, and the trainer has lost its stake, unless it had lost it before. Half of
-    /// what is lost is the finder's.
+    /// what is lost is the finder's; if the trainer was in a match, the finder and its opponent share that half.
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
 
     /// @notice Closing, no match and no demand open: accepts the root that is left and pays everybody.

@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Dispute} from "./ICourt.sol";
 import {Adjudication} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";
+import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice Where a hearing stands. The zero state is no hearing.
 ///
@@ -81,7 +82,7 @@ struct Hearing {
 /// ASSUMPTIONS
 /// - Attested jobs: fewer than `threshold` of the job's verifiers sign a wrong verdict.
 /// - What a referee submits is what its match has come to.
-interface IPanel {
+interface IPanel is ITimed {
     // ------------------------------------------------------------------ events
 
     /// @notice A hearing began. Unless the job is on-chain only, votes for the right record count before `until`.

@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Descent} from "../commit/Descents.sol";
 import {Program} from "./IJobs.sol";
 import {IPanel} from "./IPanel.sol";
+import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice Where a match stands. The zero state is no match.
 ///
@@ -143,10 +144,10 @@ struct Match {
 /// - Each side is judged against the truth, never against the other: both can lose.
 ///
 /// ASSUMPTIONS
-/// - SHA-256 is collision resistant; `block.timestamp` is about right; transactions get through within a clock.
+/// - SHA-256 is collision resistant; transactions get through within a clock, by the time of the timekeeper.
 /// - The program's roots are those of a sound program: parties refuse a job whose roots they cannot recompute.
 /// - What the panel says of an operator is right (see IPanel).
-interface IReferee {
+interface IReferee is ITimed {
     // ------------------------------------------------------------------ events
 
     event Opened(uint256 indexed matchId, address indexed jobs, uint256 indexed jobId, Docket docket);

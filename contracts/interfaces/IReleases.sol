@@ -19,6 +19,7 @@ struct Parts {
     address court;
     address registry;
     address demands;
+    address timekeeper;
 }
 
 /// @notice The code of each, as it was when the release was published: what `extcodehash` gives.
@@ -29,6 +30,7 @@ struct Codes {
     bytes32 court;
     bytes32 registry;
     bytes32 demands;
+    bytes32 timekeeper;
 }
 
 struct Release {

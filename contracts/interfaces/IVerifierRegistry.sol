@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {ITimed} from "./ITimekeeper.sol";
+
 /// @notice A registered verifier. `bond == 0` means not registered.
 struct Verifier {
     uint256 bond;
@@ -22,7 +24,7 @@ struct Verifier {
 ///
 /// ASSUMPTIONS
 /// - A verifier names only a panel whose code it knows.
-interface IVerifierRegistry {
+interface IVerifierRegistry is ITimed {
     event Registered(address indexed verifier, uint256 bond, string uri);
     event Moved(address indexed verifier, string uri);
     event Leaving(address indexed verifier, uint64 leavesAt);

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Escrow} from "../Escrow.sol";
+import {Timed} from "../Timed.sol";
 import {Modes} from "../commit/Modes.sol";
 import {Adjudication, IJobs, Job, JobPhase, Program, Rules, Terms} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
@@ -9,7 +10,7 @@ import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 
 /// @title Board
 /// @notice The jobs: posting one, and which phase it is in.
-abstract contract Board is Escrow, IJobs {
+abstract contract Board is Escrow, IJobs, Timed {
     // ------------------------------------------------------------------ storage
 
     /// @notice Bounds the gas of every loop over slots.
@@ -66,8 +67,8 @@ abstract contract Board is Escrow, IJobs {
         job.terms = terms;
         job.client = msg.sender;
         job.reward = msg.value;
-        job.posted = uint64(block.timestamp);
-        _setPhases(jobId, job, uint64(block.timestamp) + terms.trainPeriod);
+        job.posted = uint64(_time());
+        _setPhases(jobId, job, job.posted + terms.trainPeriod);
         emit Posted(
             jobId,
             msg.sender,
@@ -114,9 +115,10 @@ abstract contract Board is Escrow, IJobs {
         Job storage job = _jobs[jobId];
         if (job.posted == 0) return JobPhase.None;
         if (job.ended != JobPhase.None) return job.ended;
-        if (block.timestamp < job.commitEnd) return JobPhase.Training;
-        if (block.timestamp < job.revealEnd) return JobPhase.Reveal;
-        if (block.timestamp < job.challengeEnd) return JobPhase.Challenge;
+        uint256 time = _time();
+        if (time < job.commitEnd) return JobPhase.Training;
+        if (time < job.revealEnd) return JobPhase.Reveal;
+        if (time < job.challengeEnd) return JobPhase.Challenge;
         return JobPhase.Closing;
     }
 

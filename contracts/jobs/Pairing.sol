@@ -136,7 +136,7 @@ abstract contract Pairing is Board {
         emit GroupDied(jobId, groupNumber);
         // SAFETY: a bad spokesman can give a right root away, even in the last second. So whoever knows that it is
         // right gets a challenge period to claim it again. Each extension costs somebody a stake.
-        uint64 extended = uint64(block.timestamp) + job.terms.challengePeriod;
+        uint64 extended = uint64(_time()) + job.terms.challengePeriod;
         if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
     }
 
@@ -230,6 +230,15 @@ abstract contract Pairing is Board {
         if (number == 0) return false;
         Group storage group = _groups[jobId][number - 1];
         return group.spokesman < group.members.length;
+    }
+
+    /// @dev Who speaks for the group that this one plays against; nobody if it plays no match.
+    function _rival(uint256 jobId, uint8 groupNumber) internal view returns (address) {
+        uint256 matchId = _groups[jobId][groupNumber].matchId;
+        if (matchId == 0) return address(0);
+        Pair storage pair = _pairs[jobId][matchId];
+        uint8 other = pair.group0 == groupNumber ? pair.group1 : pair.group0;
+        return _spokesman(jobId, _groups[jobId][other]).owner;
     }
 
     function _spokesman(uint256 jobId, Group storage group) internal view returns (StakedClaim storage) {

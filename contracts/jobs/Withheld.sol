@@ -40,9 +40,10 @@ abstract contract Withheld is Pairing {
         Job storage job = _jobs[jobId];
         // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
         if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
-        until = uint64(block.timestamp) + job.terms.rules.verdictPeriod;
+        uint64 time = uint64(_time());
+        until = time + job.terms.rules.verdictPeriod;
         uint64 round = uint64(job.terms.rules.verdictPeriod) + job.terms.challengePeriod;
-        uint64 extended = uint64(block.timestamp) + round;
+        uint64 extended = time + round;
         uint64 limit = first + ROUNDS * round;
         if (extended > limit) extended = limit;
         if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
@@ -59,7 +60,7 @@ abstract contract Withheld is Pairing {
             ? _claims[jobId][_claimOf[jobId][_trainers[jobId][0].owner] - 1].group
             : _groupOf[jobId][root] - 1;
         Group storage group = _groups[jobId][number];
-        uint256 pot;
+        (uint256 pot, address rival) = (0, address(0));
         if (!logs) {
             if (group.matchId != 0) revert GroupPlays(jobId, root);
             // INVARIANT: a living group that plays no match is the one that waits.
@@ -67,11 +68,18 @@ abstract contract Withheld is Pairing {
             while (group.spokesman < group.members.length) pot += _lose(jobId, job, uint8(number));
         } else if (group.spokesman == 0) {
             // INVARIANT: the trainer's claim is the first of its group, so it speaks for it until it has lost.
+            rival = _rival(jobId, uint8(number));
             pot = _lose(jobId, job, uint8(number));
         }
         uint256 prize = pot / PRIZE_DIVISOR;
-        _credit(finder, prize);
         _credit(BURNED, pot - prize);
+        if (rival != address(0)) {
+            // NOTE: a trainer that is about to lose a match could be its own finder, one that is found out its own rival.
+            uint256 share = prize / 2;
+            _credit(rival, share);
+            prize -= share;
+        }
+        _credit(finder, prize);
         if (logs) _void(jobId, job);
         else _reenter(jobId, job, uint8(number));
     }

@@ -11,7 +11,7 @@ import {Match, Phase} from "../interfaces/IReferee.sol";
 ///     Refine         who has not posted                                 tick + clock
 ///     others         nobody                                             none
 ///
-/// INVARIANT: time is conserved. `charge` is the only writer of clocks, and it only subtracts.
+/// INVARIANT: time is conserved. `charge` is the only writer of clocks, and it only subtracts. `time` is the timekeeper's.
 library Clock {
     uint8 internal constant NOBODY = 0;
     uint8 internal constant BOTH = 3;
@@ -34,20 +34,20 @@ library Clock {
         instant = uint256(m.tick) + (mask == 2 ? clock1 : clock0);
     }
 
-    /// @notice Bit `s`: side `s` is late now.
-    function late(Match storage m) internal view returns (uint8) {
+    /// @notice Bit `s`: side `s` is late at that time.
+    function late(Match storage m, uint256 time) internal view returns (uint8) {
         (uint256 instant, uint8 mask) = due(m);
-        return mask != NOBODY && block.timestamp > instant ? mask : NOBODY;
+        return mask != NOBODY && time > instant ? mask : NOBODY;
     }
 
     /// @notice Charges the time since `tick` to those who owe a move.
     /// @dev SAFETY: only called when nobody is late, so no clock can fall below zero, and what is charged fits in 32 bits.
-    function charge(Match storage m) internal {
-        uint256 elapsed = block.timestamp - m.tick;
+    function charge(Match storage m, uint256 time) internal {
+        uint256 elapsed = time - m.tick;
         if (elapsed == 0) return;
         uint8 mask = owing(m.phase, m.posted);
         if (mask & 1 != 0) m.clock0 -= uint32(elapsed);
         if (mask & 2 != 0) m.clock1 -= uint32(elapsed);
-        m.tick = uint40(block.timestamp);
+        m.tick = uint40(time);
     }
 }

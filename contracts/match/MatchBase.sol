@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Timed} from "../Timed.sol";
+import {Encodings} from "../commit/Encodings.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
@@ -9,7 +11,7 @@ import {Clock} from "./Clock.sol";
 
 /// @title MatchBase
 /// @notice The matches, how a move begins, and how a match ends.
-abstract contract MatchBase is IReferee {
+abstract contract MatchBase is IReferee, Timed {
     // ------------------------------------------------------------------ storage
 
     IPanel public immutable PANEL;
@@ -18,7 +20,7 @@ abstract contract MatchBase is IReferee {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IPanel panel) {
+    constructor(IPanel panel) Timed(panel.TIME()) {
         PANEL = panel;
     }
 
@@ -28,9 +30,10 @@ abstract contract MatchBase is IReferee {
     function _begin(uint256 matchId, Position calldata here, Phase want) internal returns (Match storage m) {
         m = _matches[matchId];
         if (m.phase != want) revert WrongPhase(matchId, m.phase, want);
-        uint8 mask = Clock.late(m);
+        uint256 time = _time();
+        uint8 mask = Clock.late(m, time);
         if (mask != Clock.NOBODY) revert Late(matchId, mask);
-        Clock.charge(m);
+        Clock.charge(m, time);
         bytes32 have = keccak256(abi.encode(here));
         if (have != m.position) revert AnotherPosition(have, m.position);
     }
@@ -41,7 +44,7 @@ abstract contract MatchBase is IReferee {
         returns (Match storage m)
     {
         m = _begin(matchId, here, want);
-        uint256 have = _id(m.jobs, m.jobId, docket);
+        uint256 have = uint256(Encodings.hash(m.jobs, m.jobId, docket));
         if (have != matchId) revert AnotherDocket(have, matchId);
     }
 
@@ -84,10 +87,5 @@ abstract contract MatchBase is IReferee {
     ) internal view {
         bytes32 have = Merkle.rootOf(tag, leaf, index, levels, path);
         if (have != here.root[0] && have != here.root[1]) revert Merkle.PathMismatch(have, here.root[0]);
-    }
-
-    /// @dev SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
-    function _id(address jobs, uint256 jobId, Docket memory docket) internal pure returns (uint256) {
-        return uint256(keccak256(abi.encode(jobs, jobId, docket)));
     }
 }

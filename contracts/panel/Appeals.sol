@@ -42,7 +42,7 @@ abstract contract Appeals is Votes, IBench {
         h.bond = stake;
         h.appealPeriod = rules.appealPeriod;
         emit Appealed(hearingId, msg.sender);
-        _try(h, hearingId, rules.clock, submission.players, dispute);
+        _try(h, hearingId, rules.clock, submission, dispute);
     }
 
     function escalate(uint256 hearingId, Submission calldata submission, Dispute calldata dispute)
@@ -56,7 +56,7 @@ abstract contract Appeals is Votes, IBench {
 
         h.phase = HearingPhase.Trial;
         (Rules memory rules,) = _rules(submission);
-        _try(h, hearingId, rules.clock, submission.players, dispute);
+        _try(h, hearingId, rules.clock, submission, dispute);
     }
 
     function stand(
@@ -81,7 +81,8 @@ abstract contract Appeals is Votes, IBench {
         players[1 - h.side] = msg.sender;
         emit Stood(hearingId, msg.sender, record);
         (Rules memory rules,) = _rules(submission);
-        _try(h, hearingId, rules.clock, players, defended);
+        uint256 trialId = COURT.open(_next(h, hearingId), players, rules.clock, defended);
+        emit Tried(hearingId, trialId, players);
     }
 
     function ruled(uint256 id, uint8 losers, bool late) external nonReentrant {
@@ -133,7 +134,7 @@ abstract contract Appeals is Votes, IBench {
     function _accuse(Hearing storage h, uint256 hearingId, uint8 side) private {
         h.phase = HearingPhase.Defence;
         h.side = side;
-        h.until = uint56(block.timestamp) + h.appealPeriod;
+        h.until = uint56(_time()) + h.appealPeriod;
         emit Overruled(hearingId, h.players[side], h.until);
     }
 

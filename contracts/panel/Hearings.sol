@@ -2,6 +2,8 @@
 pragma solidity ^0.8.34;
 
 import {Escrow} from "../Escrow.sol";
+import {Timed} from "../Timed.sol";
+import {Encodings} from "../commit/Encodings.sol";
 import {Dispute, ICourt} from "../interfaces/ICourt.sol";
 import {IJobs, Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
@@ -10,7 +12,7 @@ import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
 
 /// @title Hearings
 /// @notice The hearings, how a move begins, how a trial begins, and how a match ends.
-abstract contract Hearings is Escrow, IPanel {
+abstract contract Hearings is Escrow, IPanel, Timed {
     // ------------------------------------------------------------------ storage
 
     uint8 internal constant NOBODY = 0;
@@ -23,7 +25,7 @@ abstract contract Hearings is Escrow, IPanel {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(ICourt court, IVerifierRegistry registry) {
+    constructor(ICourt court, IVerifierRegistry registry) Timed(court.TIME()) {
         COURT = court;
         REGISTRY = registry;
     }
@@ -43,31 +45,35 @@ abstract contract Hearings is Escrow, IPanel {
     }
 
     function _before(uint256 until) internal view {
-        if (block.timestamp >= until) revert PeriodOver(until);
+        if (_time() >= until) revert PeriodOver(until);
     }
 
     function _after(uint256 until) internal view {
-        if (block.timestamp < until) revert PeriodRunning(until);
+        if (_time() < until) revert PeriodRunning(until);
     }
 
     function _checkDispute(Submission calldata submission, Dispute calldata dispute) internal pure {
-        bytes32 have = keccak256(abi.encode(dispute));
+        bytes32 have = Encodings.hash(dispute);
         if (have != submission.dispute) revert AnotherDispute(have, submission.dispute);
     }
 
     // ------------------------------------------------------------------ moves
 
-    /// @dev Both sides have the job's clock, each trial anew. NOTE: its number is the last byte of the id the Court gets.
+    /// @dev What the spokesmen disagree on is tried. Both sides have the job's clock, each trial anew.
     function _try(
         Hearing storage h,
         uint256 hearingId,
         uint32 clock,
-        address[2] memory players,
-        Dispute memory dispute
+        Submission calldata submission,
+        Dispute calldata dispute
     ) internal {
-        uint256 number = ++h.trials;
-        uint256 trialId = COURT.open(hearingId | number, players, clock, dispute);
-        emit Tried(hearingId, trialId, players);
+        uint256 trialId = COURT.open(_next(h, hearingId), submission.players, clock, dispute);
+        emit Tried(hearingId, trialId, submission.players);
+    }
+
+    /// @dev What the Court knows the next trial by. NOTE: the last byte is its number.
+    function _next(Hearing storage h, uint256 hearingId) internal returns (uint256) {
+        return hearingId | ++h.trials;
     }
 
     /// @dev Ends the match. SAFETY: the state is final before the call.

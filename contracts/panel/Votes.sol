@@ -51,7 +51,7 @@ abstract contract Votes is Hearings, EIP712 {
 
         h.verdict = record;
         uint8 losers = _others(submission, record);
-        uint56 until = uint56(block.timestamp) + (appealable ? rules.appealPeriod : 0);
+        uint56 until = uint56(_time()) + (appealable ? rules.appealPeriod : 0);
         emit VerdictReached(hearingId, record, losers, until);
         if (appealable) {
             h.phase = HearingPhase.Ruled;

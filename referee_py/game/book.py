@@ -71,6 +71,8 @@ class Book(Escrow):
         self.chain_id = chain_id
         self.address = jobs
         self.referee = referee
+        self.behind = 0
+        """Seconds by which the contracts' clocks are behind the chain, of which alone a commitment goes by."""
         self.jobs: dict[int, Job] = {}
         self.matches: dict[int, Match] = {}
         self.panel = Panel(panel, registry or Registry(), self._ruled)
@@ -122,7 +124,7 @@ class Book(Escrow):
     def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
         job = self.during(job_id, JobPhase.CHALLENGE, now)
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
-        job.challenges[sender] = (commitment, now)
+        job.challenges[sender] = (commitment, now + self.behind)
 
     def challenge(self, job_id: int, claim: Claim, salt: bytes, sender: str, value: int, now: int) -> None:
         job = self.during(job_id, JobPhase.CHALLENGE, now)
@@ -143,7 +145,7 @@ class Book(Escrow):
         """Who has seen a claim on its way into a block can commit to it in that block at the earliest."""
         committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
         require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
-        require(now > at, refusals.TooSoon, at)
+        require(now + self.behind > at, refusals.TooSoon, at)
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
         require(have == committed, refusals.WrongCommitment, have, committed)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import refusals
 from .escrow import BURNED, PRIZE_DIVISOR
-from .jobs import JobPhase
+from .jobs import Job, JobPhase
 from .refusals import require
 from .state import ProgramHeader
 
@@ -58,10 +58,10 @@ class Withheld:
         book, job = self._book, self._book.jobs[job_id]
         if logs:
             trainer = next(claim for claim in job.claims if claim.slot)
-            lost = 0 if trainer.lost else 1
-            if lost:
+            if not trainer.lost:
+                rival = self._rival(job, trainer.group)
                 job.lose(trainer.group)
-            self._settle(lost * job.terms.stake, finder)
+                self._settle(job.terms.stake, finder, rival)
             book.void(job)
             return
         number = next(k for k, group in enumerate(job.groups) if group.root == root)
@@ -74,8 +74,19 @@ class Withheld:
         self._settle(lost * job.terms.stake, finder)
         book.reenter(job_id, number, now)
 
-    def _settle(self, pot: int, finder: str) -> None:
-        """As in a match: half is a prize, the rest is burned."""
+    def _rival(self, job: Job, group: int) -> str | None:
+        """Who speaks for the group that this one plays against."""
+        if not job.groups[group].match_id:
+            return None
+        pair = self._book.matches[job.groups[group].match_id].groups
+        other = job.groups[pair[1] if pair[0] == group else pair[0]]
+        return job.claims[other.members[other.spokesman]].owner
+
+    def _settle(self, pot: int, finder: str, rival: str | None = None) -> None:
+        """As in a match: half is a prize, the rest is burned. In an open match the rival has half of the prize."""
         prize = pot // PRIZE_DIVISOR
-        self._book.credit(finder, prize)
+        share = prize // 2 if rival is not None else 0
         self._book.credit(BURNED, pot - prize)
+        if rival is not None:
+            self._book.credit(rival, share)
+        self._book.credit(finder, prize - share)

@@ -10,6 +10,7 @@ from .rules import apply, late, open_trial, owing, places
 from .shown import Suit, dispute_hash, dispute_wire
 from .state import (
     NO_BLOCK,
+    NOT_SHOWN,
     Answer,
     Compare,
     Dispute,
@@ -21,7 +22,7 @@ from .state import (
     Opening,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     Tensor,
     Timeout,
@@ -29,6 +30,7 @@ from .state import (
 )
 
 __all__ = [
+    "NOT_SHOWN",
     "NO_BLOCK",
     "Answer",
     "Compare",
@@ -41,7 +43,7 @@ __all__ = [
     "Opening",
     "Post",
     "ShowLeaf",
-    "ShowOutput",
+    "ShowOutputs",
     "Stage",
     "Suit",
     "Tensor",

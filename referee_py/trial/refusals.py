@@ -41,6 +41,10 @@ class NoSuchSide(Refusal):
     """A side other than 0 and 1."""
 
 
+class NothingShown(Refusal):
+    """No side's root is shown."""
+
+
 class AlreadyShown(Refusal):
     """That side has posted its half at this position."""
 

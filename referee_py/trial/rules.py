@@ -24,6 +24,7 @@ from .refusals import require
 from .state import (
     BOTH,
     NOBODY,
+    NOT_SHOWN,
     ZERO,
     Answer,
     Compare,
@@ -36,7 +37,7 @@ from .state import (
     Opening,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     Tensor,
     Timeout,
@@ -61,8 +62,8 @@ def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int
 def apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: int) -> TrialState:
     """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
     match move:
-        case ShowOutput():
-            return _show_output(_at(state, Stage.OUTPUTS, now), dispute, move)
+        case ShowOutputs():
+            return _show_outputs(_at(state, Stage.OUTPUTS, now), dispute, move)
         case NodesReveal():
             return _reveal(_at(state, Stage.WALK, now), move)
         case NodesDescend():
@@ -130,16 +131,18 @@ def _show(state: TrialState, side: int) -> TrialState:
     return replace(state, posted=state.posted | 1 << side)
 
 
-def _show_output(state: TrialState, dispute: Dispute, move: ShowOutput) -> TrialState:
-    state = _show(state, move.side)
+def _show_outputs(state: TrialState, dispute: Dispute, move: ShowOutputs) -> TrialState:
     kind = output_type(state, dispute)
-    have, want = (
-        typed_hash(kind.dtype, kind.shape, move.root),
-        dispute.records[move.side].outputs[state.output],
-    )
-    require(have == want, refusals.AnotherHash, have, want)
-    nodes = (move.root, state.nodes[1]) if move.side == 0 else (state.nodes[0], move.root)
-    state = replace(state, nodes=nodes)
+    require(any(root != NOT_SHOWN for root in move.roots), refusals.NothingShown)
+    for side, root in enumerate(move.roots):
+        if root == NOT_SHOWN:
+            continue
+        state = _show(state, side)
+        have = typed_hash(kind.dtype, kind.shape, root)
+        want = dispute.records[side].outputs[state.output]
+        require(have == want, refusals.AnotherHash, have, want)
+        nodes = (root, state.nodes[1]) if side == 0 else (state.nodes[0], root)
+        state = replace(state, nodes=nodes)
     if state.posted != BOTH:
         return state
     return _at_node(replace(state, posted=NOBODY, stage=Stage.WALK, height=depth_of(leaf_count(kind))), kind)

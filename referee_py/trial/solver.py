@@ -22,6 +22,7 @@ from .refusals import Refusal
 from .rules import MAX_GENERATIONS, apply, case_of, first_difference, late, output_type, places, split
 from .state import (
     NO_BLOCK,
+    NOT_SHOWN,
     Answer,
     Compare,
     Dispute,
@@ -33,7 +34,7 @@ from .state import (
     Opening,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     Tensor,
     Timeout,
@@ -131,7 +132,7 @@ class _Player:
     def next(self, state: TrialState) -> Move | None:
         match state.stage:
             case Stage.OUTPUTS:
-                return self._show_output(state)
+                return self._show_outputs(state)
             case Stage.WALK:
                 return self._walk(state)
             case Stage.LEAF:
@@ -144,15 +145,16 @@ class _Player:
                 return self._judge(state)
         return None
 
-    def _show_output(self, state: TrialState) -> Move | None:
+    def _show_outputs(self, state: TrialState) -> Move | None:
         """NOTE: a root is bound by a hash, so a served output is shown for the opponent, too."""
-        for side, array in (
-            (self.side, self.own.outputs[state.output]),
-            (1 - self.side, self._served(state)),
-        ):
-            if array is not None and not state.posted >> side & 1:
-                return ShowOutput(side, data_tree(canonical(array).tobytes()).root)
-        return None
+        mine, theirs = self.own.outputs[state.output], self._served(state)
+        roots = [
+            NOT_SHOWN
+            if array is None or state.posted >> side & 1
+            else data_tree(canonical(array).tobytes()).root
+            for side, array in enumerate((mine, theirs) if self.side == 0 else (theirs, mine))
+        ]
+        return ShowOutputs((roots[0], roots[1])) if roots != [NOT_SHOWN] * 2 else None
 
     def _served(self, state: TrialState) -> Array | None:
         return self.opponent.output(state.output)

@@ -93,10 +93,14 @@ NO_BLOCK = LogBlock(0, b"", ())
 """Where there is no log to show."""
 
 
+NOT_SHOWN = bytes(32)
+
+
 @dataclass(frozen=True)
-class ShowOutput:
-    side: int
-    root: bytes
+class ShowOutputs:
+    """The data root of each side's output; of a side that does not show it, or has shown it, `NOT_SHOWN`."""
+
+    roots: tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -151,4 +155,4 @@ class JudgeStep:
 class Timeout: ...
 
 
-Move = ShowOutput | NodesReveal | NodesDescend | ShowLeaf | Compare | Post | Answer | JudgeStep | Timeout
+Move = ShowOutputs | NodesReveal | NodesDescend | ShowLeaf | Compare | Post | Answer | JudgeStep | Timeout

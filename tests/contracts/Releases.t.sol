@@ -18,7 +18,8 @@ contract ReleasesTest is Market {
             panel: address(panel),
             court: address(court),
             registry: address(registry),
-            demands: address(demands)
+            demands: address(demands),
+            timekeeper: address(time)
         });
     }
 
@@ -48,6 +49,7 @@ contract ReleasesTest is Market {
         eq(r.codes.court, keccak256(address(court).code), "code of the court");
         eq(r.codes.registry, keccak256(address(registry).code), "code of the registry");
         eq(r.codes.demands, keccak256(address(demands).code), "code of the demands");
+        eq(r.codes.timekeeper, keccak256(address(time).code), "code of the timekeeper");
         eq(keccak256(abi.encode(releases.releaseOf("1.0"))), keccak256(abi.encode(r)), "by version");
         vm.expectRevert(abi.encodeWithSelector(IReleases.NoSuchRelease.selector, 0));
         releases.releaseAt(0);

@@ -2,12 +2,15 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "./Base.t.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
 /// @notice Verifiers come, move and go; their bond stays a while.
 contract VerifierRegistryTest is Base {
-    VerifierRegistry private registry = new VerifierRegistry(1 ether, 7 days);
+    address private constant GUARDIAN = address(0x60A4D);
+    Timekeeper private time = new Timekeeper(GUARDIAN, 30 days);
+    VerifierRegistry private registry = new VerifierRegistry(1 ether, 7 days, time);
     address private constant PANEL = address(0x9A11E1);
     address private vera = address(0x7E4A);
 
@@ -75,6 +78,23 @@ contract VerifierRegistryTest is Base {
         registry.withdrawBond();
     }
 
+    function test_theDelayWaitsInAPause() public {
+        _register();
+        vm.prank(vera);
+        registry.unregister();
+        vm.prank(GUARDIAN);
+        time.pause();
+        pass(8 days);
+        vm.prank(vera);
+        refuses(IVerifierRegistry.StillLocked.selector);
+        registry.withdrawBond();
+        vm.prank(GUARDIAN);
+        time.resume();
+        pass(7 days);
+        vm.prank(vera);
+        registry.withdrawBond();
+    }
+
     function test_whoComesBackIsListedOnce() public {
         _register();
         vm.prank(vera);
@@ -127,6 +147,6 @@ contract VerifierRegistryTest is Base {
 
     function test_aBondOfZeroIsNoBond() public {
         refuses(IVerifierRegistry.BondTooSmall.selector);
-        new VerifierRegistry(0, 7 days);
+        new VerifierRegistry(0, 7 days, time);
     }
 }

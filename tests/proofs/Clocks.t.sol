@@ -29,7 +29,6 @@ contract ClocksProof {
 
     function _place(uint8 phase, uint8 posted, uint40 tick, uint40 instant, uint32[2] memory clock) private {
         vm.assume(phase <= uint8(type(Phase).max) && posted <= 3 && tick <= instant);
-        vm.warp(instant);
         (_match.phase, _match.posted, _match.tick) = (Phase(phase), posted, tick);
         (_match.clock0, _match.clock1) = (clock[0], clock[1]);
     }
@@ -42,7 +41,7 @@ contract ClocksProof {
         uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
-        uint8 late = _match.late();
+        uint8 late = _match.late(instant);
         bool[2] memory over;
         for (uint8 side = 0; side < 2; ++side) {
             over[side] = _owes(Phase(phase), posted, side) && instant > uint256(tick) + clock[side];
@@ -66,9 +65,9 @@ contract ClocksProof {
         uint32[2] memory clock
     ) external {
         _place(phase, posted, tick, instant, clock);
-        vm.assume(_match.late() == 0);
+        vm.assume(_match.late(instant) == 0);
         // A panic is a failure: an underflow would be one.
-        try this.charge() {}
+        try this.charge(instant) {}
         catch {
             assert(false);
         }
@@ -78,10 +77,10 @@ contract ClocksProof {
             assert((side == 0 ? _match.clock0 : _match.clock1) == clock[side] - owed);
         }
         assert(_match.tick == instant);
-        assert(_match.late() == 0);
+        assert(_match.late(instant) == 0);
     }
 
-    function charge() external {
-        _match.charge();
+    function charge(uint256 instant) external {
+        _match.charge(instant);
     }
 }

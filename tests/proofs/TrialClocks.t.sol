@@ -3,12 +3,13 @@ pragma solidity ^0.8.34;
 
 import {Assume} from "./Clocks.t.sol";
 import {Court} from "contracts/Court.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {IOpset} from "contracts/element/IOpset.sol";
 import {Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
 
 /// @title TrialClocksProof
 /// @notice What ClocksProof says of a match, for a trial: its clocks are code of their own.
-contract TrialClocksProof is Court(IOpset(address(0))) {
+contract TrialClocksProof is Court(IOpset(address(0)), new Timekeeper(address(0), 0)) {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
     /// @dev Of nobody, and nothing said: what a move shows has no part in its time.
     Suit private _suit;
@@ -29,7 +30,7 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
     {
         vm.assume(stage <= uint8(type(Stage).max) && posted <= 3 && tick <= instant);
         vm.warp(instant);
-        t = _trials[_id(_suit)];
+        t = _trials[this.trialOf(_suit)];
         (t.stage, t.posted, t.tick, t.clock0, t.clock1) = (Stage(stage), posted, tick, clock[0], clock[1]);
         _keep(t, _said);
     }
@@ -41,7 +42,7 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
         uint40 instant,
         uint32[2] memory clock
     ) external {
-        uint8 late = _late(_place(stage, posted, tick, instant, clock));
+        uint8 late = _late(_place(stage, posted, tick, instant, clock), instant);
         bool[2] memory over;
         for (uint8 side = 0; side < 2; ++side) {
             over[side] = _owes(Stage(stage), posted, side) && instant > uint256(tick) + clock[side];
@@ -65,7 +66,7 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
         uint32[2] memory clock
     ) external {
         Trial storage t = _place(stage, posted, tick, instant, clock);
-        vm.assume(_late(t) == 0);
+        vm.assume(_late(t, instant) == 0);
         // Nobody is late and the stage is right: nothing can stop the move, an underflow least of all.
         try this.begin(_suit, _said, Stage(stage)) {}
         catch {
@@ -77,7 +78,7 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
             assert((side == 0 ? t.clock0 : t.clock1) == clock[side] - owed);
         }
         assert(t.tick == instant);
-        assert(_late(t) == 0);
+        assert(_late(t, instant) == 0);
     }
 
     function check_nobodyMovesLate(
@@ -87,7 +88,7 @@ contract TrialClocksProof is Court(IOpset(address(0))) {
         uint40 instant,
         uint32[2] memory clock
     ) external {
-        vm.assume(_late(_place(stage, posted, tick, instant, clock)) != 0);
+        vm.assume(_late(_place(stage, posted, tick, instant, clock), instant) != 0);
         try this.begin(_suit, _said, Stage(stage)) {
             assert(false);
         } catch {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from eth_account import Account
 from repops.opset import F32
 
 from referee_py.errors import InvalidInput
@@ -230,3 +231,26 @@ def test_releases_are_listed_followed_and_withdrawn(
     assert (code, "was withdrawn: 'a bug'" in errors) == (2, True), errors
     code, _, errors = assay("release", "withdraw", "1.0", "a bug", *listed)
     assert (code, "AlreadyWithdrawn" in errors) == (2, True), errors
+
+
+def test_the_clocks_are_shown_stopped_and_started(
+    assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import_key(assay, anvil, monkeypatch, tmp_path)
+    guardian = str(Account.from_key(anvil.keys[0]).address)
+    code, _, errors = assay("deploy", "--min-stake", "0.1", "--guardian", guardian.lower())
+    assert (code, "not a checksummed address" in errors) == (2, True), errors
+    code, _, errors = assay("deploy", "--min-stake", "0.1", "--guardian", guardian, "--pause-budget", "900")
+    assert code == 0, errors
+    shown = assay("clocks", "show")[1]
+    assert (guardian in shown, "run" in shown, "900 s more, of 900 s" in shown) == (True, True, True)
+    code, _, errors = assay("clocks", "start")
+    assert (code, "NotPaused" in errors) == (2, True), errors
+    code, output, errors = assay("clocks", "stop")
+    assert (code, "pause: done" in output) == (0, True), errors
+    assert "stand still, until" in assay("clocks", "show")[1]
+    code, output, errors = assay("clocks", "start")
+    assert (code, "resume: done" in output) == (0, True), errors
+    code, _, errors = assay("deploy", "--force", "--min-stake", "0.1", "--release", "2.0")
+    assert code == 0, errors
+    assert "nobody" in assay("clocks", "show")[1]

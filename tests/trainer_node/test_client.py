@@ -64,7 +64,16 @@ PROGRAM = Terms(
 class Town:
     """A deployment, a client, two trainers and a verifier."""
 
-    def __init__(self, url: str, keys: tuple[str, ...], folder: Path, stake: int = STAKE) -> None:
+    def __init__(
+        self,
+        url: str,
+        keys: tuple[str, ...],
+        folder: Path,
+        stake: int = STAKE,
+        guardian: str | None = None,
+        pause_budget: int = 0,
+    ) -> None:
+        """The guardian of the clocks is the first of the people, if nobody else is named."""
         self.web3, self.stake = connect(url, 31337), stake
         self.people = [
             TransactionManager(
@@ -81,7 +90,12 @@ class Town:
             self.web3,
             self.people[0],
             folder / "31337.json",
-            Parameters(min_stake=stake, min_period=1),
+            Parameters(
+                min_stake=stake,
+                min_period=1,
+                guardian=guardian or self.people[0].address,
+                pause_budget=pause_budget,
+            ),
             chain_id=31337,
         )
         self.client = ChainClient(self.web3, deployment)

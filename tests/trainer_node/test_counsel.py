@@ -21,8 +21,8 @@ from referee_py.panel.state import (
     hearing_id,
     suit_of,
 )
-from referee_py.trial import Move as TrialMove
 from referee_py.trial import (
+    NOT_SHOWN,
     NodesReveal,
     ShowLeaf,
     Stage,
@@ -32,6 +32,7 @@ from referee_py.trial import (
     dispute_hash,
     open_trial,
 )
+from referee_py.trial import Move as TrialMove
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Known, Setting
@@ -261,7 +262,7 @@ def test_the_liar_names_a_tensor_of_another_shape_expect_only_the_own_half(
     room.has_come_to(HearingPhase.TRIAL, trials=1)
     with ArtifactServer(other) as server:
         (move,) = room.attend(room.brief(server.uri))
-        assert move.side == 0
+        assert [root != NOT_SHOWN for root in move.roots] == [True, False]
         room.accept(0, [move])
         assert room.attend(room.brief(server.uri)) is None, "the liar cannot show a root for it, and is late"
 

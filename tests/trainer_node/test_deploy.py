@@ -13,7 +13,7 @@ from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, error_decoder, load_artifact
 from trainer_node.db import Database
-from trainer_node.deploy import Parameters, deploy
+from trainer_node.deploy import NOBODY, Parameters, deploy
 from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
 
 PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=1)
@@ -54,6 +54,9 @@ def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
     assert contracts.panel.functions.COURT().call() == at["Court"]
     assert contracts.panel.functions.REGISTRY().call() == at["VerifierRegistry"]
     assert contracts.jobs.functions.REGISTRY().call() == at["VerifierRegistry"]
+    for timed in (contracts.jobs, contracts.referee, contracts.panel, contracts.court, contracts.demands):
+        assert timed.functions.TIME().call() == at["Timekeeper"]
+    assert client.snapshot().timekeeper().guardian == NOBODY
 
 
 FAMILY_OF = {"add": "Elementwise", "exp": "Exponentials", "log": "Logarithms", "sin": "Trigonometry"}

@@ -12,12 +12,13 @@ import pytest
 
 from referee_py.panel.state import Adjudication, HearingPhase, Submission
 from referee_py.trial import (
+    NOT_SHOWN,
     Answer,
     NodesDescend,
     NodesReveal,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     Suit,
     apply,
@@ -151,8 +152,10 @@ class Play:
             before = self.state
             self.state = apply(before, SETTING.dispute, move, PLAYERS[side], 1)
             match move:
-                case ShowOutput():
-                    self.events.append(event("OutputShown", side=side, root=move.root))
+                case ShowOutputs():
+                    for by, root in enumerate(move.roots):
+                        if root != NOT_SHOWN:
+                            self.events.append(event("OutputShown", side=by, root=root))
                 case NodesReveal():
                     self.known[1 - side].revealed = move.children
                     self.events.append(event("NodesRevealed", side=side, children=move.children))

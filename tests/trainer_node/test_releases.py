@@ -10,7 +10,7 @@ import structlog
 from eth_account import Account
 
 from trainer_node.chain import Deployment, TransactionManager, connect
-from trainer_node.chain.contracts import EXACT_RULES, error_decoder, load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, NAMES, RULES, error_decoder, load_artifact
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.releases import same_code
 from trainer_node.config import Settings
@@ -70,7 +70,7 @@ def publisher(anvil, tmp_path: Path) -> Publisher:
 def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
     client = open_client(publisher.settings())
     found, deployed = client.deployment, publisher.deployment
-    assert set(found.addresses) == {"Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "Demands"}
+    assert set(found.addresses) == set(NAMES) - {*RULES, "Opset1"}
     assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
     assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
     assert (found.chain_id, found.block) == (31337, deployed.block)
@@ -112,9 +112,18 @@ def test_other_code_than_this_builds_is_refused_whoever_published_it(publisher: 
 
 
 def test_contracts_that_go_by_others_are_refused(publisher: Publisher) -> None:
-    other = publisher.create("VerifierRegistry", 1, 1)
+    other = publisher.create("VerifierRegistry", 1, 1, publisher.deployment.addresses["Timekeeper"])
     with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as REGISTRY"):
         publisher.listed("1.1", VerifierRegistry=other)
+
+
+def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> None:
+    other = publisher.create("Timekeeper", publisher.stranger.address, 365 * 24 * 3600)
+    with pytest.raises(ReleaseRefused, match=r"goes by .* as TIME"):
+        publisher.listed("1.1", Timekeeper=other)
+    demands = publisher.create("Demands", 1, other)
+    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as DEMANDS"):
+        publisher.listed("1.2", Demands=demands)
 
 
 def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) -> None:
@@ -122,7 +131,7 @@ def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) 
     exact = [at[name] for name in EXACT_RULES]
     exact[4] = at["Sources"]
     opset = publisher.create("Opset1", exact, exact)
-    court = publisher.create("Court", opset)
+    court = publisher.create("Court", opset, at["Timekeeper"])
     panel = publisher.create("Panel", court, at["VerifierRegistry"])
     referee = publisher.create("Referee", panel)
     with pytest.raises(ReleaseRefused, match="other code as Reductions"):

@@ -17,6 +17,7 @@ from referee_py.rounding.blocks import BLOCK
 from referee_py.rounding.entries import WRITTEN
 from referee_py.trial import (
     NO_BLOCK,
+    NOT_SHOWN,
     Answer,
     Compare,
     JudgeStep,
@@ -26,7 +27,7 @@ from referee_py.trial import (
     Opening,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     Timeout,
     TrialState,
@@ -71,7 +72,8 @@ def other(value: bytes) -> bytes:
 def strangers() -> Iterator[Move]:
     """A move of each stage, of another operator."""
     hash_, opening = bytes([7]) * 32, Opening(0, 0, b"1234", ())
-    yield ShowOutput(0, hash_)
+    yield ShowOutputs((hash_, NOT_SHOWN))
+    yield ShowOutputs((NOT_SHOWN, NOT_SHOWN))
     yield NodesReveal(1, (hash_,))
     yield NodesDescend(0, hash_, (), other(hash_), ())
     yield ShowLeaf(1, b"1234")
@@ -85,12 +87,11 @@ def strangers() -> Iterator[Move]:
 def spoiled(state: TrialState, move: Move) -> Iterator[Move]:
     """Moves beside a good one."""
     match move:
-        case ShowOutput():
-            yield from (
-                replace(move, root=other(move.root)),
-                replace(move, side=2),
-                replace(move, side=1 - move.side),
-            )
+        case ShowOutputs():
+            first, second = move.roots
+            yield ShowOutputs((second, first))
+            yield ShowOutputs((other(first), other(second)))
+            yield ShowOutputs((max(move.roots), max(move.roots)))
         case NodesReveal():
             yield from (replace(move, side=3), replace(move, children=move.children[:-1]))
             yield replace(move, children=(other(move.children[0]), *move.children[1:]))
@@ -216,7 +217,7 @@ def test_contract_and_rules_refuse_alike(start_anvil: Callable[..., Anvil], hone
                     known[1 - side].revealed = move.children
                 if isinstance(move, ShowLeaf):
                     known[1 - side].shown = move.leaf
-                if isinstance(move, (ShowOutput, NodesReveal, ShowLeaf)) and not table.state.posted:
+                if isinstance(move, (ShowOutputs, NodesReveal, ShowLeaf)) and not table.state.posted:
                     continue
                 table.compare(move)
                 table.stand.same(table.trial, table.state)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from web3 import Web3
@@ -21,6 +22,7 @@ from web3.exceptions import BlockNotFound
 
 from referee_py.demand import Piece
 from referee_py.errors import InvalidInput
+from referee_py.game.timekeeper import Pause, contract_time
 from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
@@ -29,6 +31,8 @@ from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
+from .pauses import EVENTS as PAUSE_EVENTS
+from .pauses import read_pauses
 from .rpc import guarded
 from .views import Group, Job, MatchInfo, job_view, match_view
 
@@ -39,11 +43,21 @@ DEFAULT_LOG_RANGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a snapshot was taken. ``timestamp`` is what contracts call now there."""
+    """Where a snapshot was taken. ``timestamp`` is the chain's time, in unix seconds."""
 
     number: int
     hash: bytes
     timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimekeeperInfo:
+    """Seconds, and an instant of the chain: when clocks that stand still run again at the latest; zero if they run."""
+
+    guardian: str
+    budget: int
+    left: int
+    paused_until: int
 
 
 class ChainClient:
@@ -106,10 +120,13 @@ class Snapshot:
         self._contracts = client.contracts
         self.block = block
 
-    @property
+    @cached_property
     def now(self) -> int:
-        """The block's time, in unix seconds."""
-        return self.block.timestamp
+        """What contracts call now: the block's time less all pauses, in seconds."""
+        now = int(self._view(self._contracts.timekeeper, "time"))
+        if not 0 <= now <= self.block.timestamp:
+            raise RpcCorrupt(f"the clocks cannot say {now} in a block at {self.block.timestamp}")
+        return now
 
     @property
     def web3(self) -> Web3:
@@ -122,12 +139,29 @@ class Snapshot:
         return self._contracts
 
     def instant(self, number: int) -> int:
-        """The time of a block, in unix seconds."""
-        return self._client.block(number).timestamp
+        """What contracts called now in an earlier block."""
+        return contract_time(self._pauses, self._client.block(number).timestamp)
+
+    @cached_property
+    def _pauses(self) -> tuple[Pause, ...]:
+        pauses = read_pauses(self._events(self._contracts.timekeeper, [None], PAUSE_EVENTS))
+        if contract_time(pauses, self.block.timestamp) != self.now:
+            raise RpcCorrupt("the endpoint has not all events of pauses; use one with complete logs")
+        return pauses
 
     def still_canonical(self) -> bool:
         """Whether the block is still part of the chain."""
         return self._client.block(self.block.number).hash == self.block.hash
+
+    def timekeeper(self) -> TimekeeperInfo:
+        """Who can stop the clocks, and whether they stand."""
+        contract = self._contracts.timekeeper
+        return TimekeeperInfo(
+            guardian=str(self._view(contract, "GUARDIAN")),
+            budget=int(self._view(contract, "BUDGET")),
+            left=int(self._view(contract, "budgetLeft")),
+            paused_until=int(self._view(contract, "pausedUntil")),
+        )
 
     # ------------------------------------------------------------------ jobs
 

@@ -6,6 +6,8 @@
 
     VerifierRegistry <── Panel <── Referee <── Jobs        who calls whom: each is told the address of those it calls
     rules <── Opset1 <── Court <──┘         Demands <──┘      and Demands asks whichever Jobs it is told
+
+    All but Opset1 and the rules ask the Timekeeper what time it is.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ ROUNDED_RULES = (
 )
 """Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
-NAMES = ("VerifierRegistry", *RULES, "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
+FIRST = ("Timekeeper", *RULES)
+"""The contracts that need no other's address."""
+NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
@@ -236,6 +240,10 @@ class Contracts:
     def registry(self) -> Contract:
         return self._at("VerifierRegistry")
 
+    @cached_property
+    def timekeeper(self) -> Contract:
+        return self._at("Timekeeper")
+
     @property
     def purses(self) -> tuple[Contract, ...]:
         """The contracts that owe people money."""
@@ -318,6 +326,7 @@ def _batch(contract: Contract, calls: list[Call]) -> Call:
 
 __all__ = [
     "EXACT_RULES",
+    "FIRST",
     "NAMES",
     "ROUNDED_RULES",
     "RULES",

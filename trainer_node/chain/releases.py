@@ -32,6 +32,7 @@ PARTS = {
     "court": "Court",
     "registry": "VerifierRegistry",
     "demands": "Demands",
+    "timekeeper": "Timekeeper",
 }
 """The contracts of a release by their names in the contract."""
 ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
@@ -42,6 +43,10 @@ LINKS = (
     ("Referee", "PANEL", "Panel"),
     ("Panel", "COURT", "Court"),
     ("Panel", "REGISTRY", "VerifierRegistry"),
+    *(
+        (name, "TIME", "Timekeeper")
+        for name in ("Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "Demands")
+    ),
 )
 """Who must know whom, and by what."""
 

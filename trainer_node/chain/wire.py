@@ -25,7 +25,7 @@ from referee_py.trial import (
     Opening,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Suit,
     Tensor,
     Timeout,
@@ -42,8 +42,8 @@ def trial_call(move: Move, suit: Suit, dispute: Dispute, state: TrialState) -> t
     whole = [suit.wire(), dispute_wire(dispute), said(state)]
     brief = [suit.wire(), said(state)]
     match move:
-        case ShowOutput():
-            return "showOutput", [*whole, move.side, move.root]
+        case ShowOutputs():
+            return "showOutputs", [*whole, list(move.roots)]
         case NodesReveal():
             return "reveal", [*brief, move.side, list(move.children)]
         case NodesDescend():
@@ -77,8 +77,8 @@ def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
     """The trial and the move of a call, from what the decoder gives; None if the function is no move."""
     move: Move
     match function, words:
-        case "showOutput", [suit, _, _, side, root]:
-            move = ShowOutput(side, bytes(root))
+        case "showOutputs", [suit, _, _, roots]:
+            move = ShowOutputs((bytes(roots[0]), bytes(roots[1])))
         case "reveal", [suit, _, side, children]:
             move = NodesReveal(side, hashes(children))
         case "descend", [suit, _, _, way]:

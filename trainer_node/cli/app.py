@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import artifacts, calibrate, data, deploy, dispute, execute, job, key, program, release, roles
+from . import artifacts, calibrate, clocks, data, deploy, dispute, execute, job, key, program, release, roles
 
 app = typer.Typer(
     name="assay",
@@ -31,6 +31,7 @@ def root(
 app.add_typer(key.app, name="key")
 app.command("deploy")(deploy.deploy_command)
 app.add_typer(release.app, name="release")
+app.add_typer(clocks.app, name="clocks")
 app.add_typer(data.app, name="data")
 program.app.command("run")(execute.run_command)
 app.add_typer(program.app, name="program")

@@ -176,7 +176,7 @@ def printable(text: object, limit: int = 80) -> str:
 
 
 def moment(instant: int) -> str:
-    """A unix instant in local time."""
+    """An instant in local time: unix seconds, on the clocks of the contracts where those have set it."""
     from datetime import datetime
 
     if not 0 < instant < 1 << 40:

@@ -6,12 +6,15 @@ from importlib import metadata
 from typing import Annotated
 
 import typer
+from eth_utils.address import is_checksum_address
 from web3 import Web3
+
+from referee_py.errors import InvalidInput
 
 from ..bonds import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst_gas
 from ..chain import Releases, connect
 from ..config import Settings
-from ..deploy import DAY_S, Parameters, deploy, publish, refuse_unpublishable
+from ..deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
 
@@ -39,6 +42,12 @@ def deploy_command(
         float,
         typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
     ] = 1.0,
+    guardian: Annotated[
+        str, typer.Option(help="Who may stop all clocks for a while; nobody if not given.")
+    ] = NOBODY,
+    pause_budget: Annotated[
+        int, typer.Option(help="Seconds that the clocks may stand still, all pauses together.")
+    ] = 30 * DAY_S,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
     """Deploy Jobs and all that it needs to judge, write deployments/<chain id>.json, and publish the release.
@@ -48,7 +57,9 @@ def deploy_command(
     web3 = connect(settings.rpc_url, settings.chain_id)
     stake = ether(min_stake) if min_stake is not None else _derived(web3, gas_price)
     price = int(demand_price * 10**9)
-    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period, price)
+    if not is_checksum_address(guardian):
+        raise InvalidInput(f"the guardian {guardian!r} is not a checksummed address")
+    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period, price, guardian, pause_budget)
     version = settings.release or metadata.version("assay-referee")
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:

@@ -148,7 +148,7 @@ def show(settings: Settings, job: JobNumber) -> None:
     """Show a job: its terms, phases, claims and matches."""
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
-    _print_terms(found)
+    _print_terms(found, snapshot.block.timestamp - snapshot.now)
     for claim in found.claims:
         group = found.groups[claim.group]
         state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
@@ -228,7 +228,7 @@ def _judges(job: Job) -> str:
     return f"{words}; the court on appeal within {rules.appeal_period} s, and without a verdict"
 
 
-def _print_terms(job: Job) -> None:
+def _print_terms(job: Job, behind: int) -> None:
     rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,
@@ -244,6 +244,10 @@ def _print_terms(job: Job) -> None:
         "operators": _judges(job),
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",
     }
+    if behind:
+        rows["instants"] = (
+            f"on the clocks of the contracts, {behind} s behind the chain; see `assay clocks show`"
+        )
     if is_rounded(job.program.mode):
         rows["rounding logs"] = job.logs.hex() if any(job.logs) else "not revealed yet"
     show_rows(f"job {job.id}", rows)

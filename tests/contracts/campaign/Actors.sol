@@ -90,7 +90,7 @@ abstract contract Actors is Stage {
         for (uint256 i = asked.length; i > 0; --i) {
             Asked memory a = asked[i - 1];
             // NOTE: one that is late was made of others, who had lost the root before somebody honest claimed it.
-            bool inTime = block.timestamp <= demands.demandOf(a.subject, a.place).until;
+            bool inTime = time.time() <= demands.demandOf(a.subject, a.place).until;
             if (inTime && _isHonestly(a.subject)) answerDemand(person(0), a.subject, a.place, TRUTH);
             forgetAnswered(i - 1);
         }
@@ -200,11 +200,11 @@ abstract contract Actors is Stage {
         uint256 hearingId = hearingOf(id);
         Hearing memory h = panel.getHearing(hearingId);
         if (h.phase == HearingPhase.Voting) {
-            return block.timestamp < h.until && _voteHonestly(id, m, hearingId);
+            return time.time() < h.until && _voteHonestly(id, m, hearingId);
         }
-        if (h.phase == HearingPhase.Ruled) return block.timestamp < h.until && _appealHonestly(id, m, h);
+        if (h.phase == HearingPhase.Ruled) return time.time() < h.until && _appealHonestly(id, m, h);
         if (h.phase == HearingPhase.Defence) {
-            return block.timestamp < h.until && _standHonestly(id, m, hearingId, h);
+            return time.time() < h.until && _standHonestly(id, m, hearingId, h);
         }
         if (h.phase == HearingPhase.Trial) {
             return _tryHonestly(id, m, isHonest(playerOf(id, 0)), isHonest(playerOf(id, 1)));

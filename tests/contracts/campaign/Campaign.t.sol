@@ -30,7 +30,8 @@ contract Handler is Ledger {
         Close,
         /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
         Misplace,
-        Mistake
+        Mistake,
+        Pause
     }
 
     uint256 public constant ACTS = uint256(type(Act).max) + 1;
@@ -80,6 +81,7 @@ contract Handler is Ledger {
         if (kind == Act.Demand) return _demand(seed);
         if (kind == Act.Answer) return _answerOne(seed);
         if (kind == Act.Close) return _close((seed >> 8) % asked.length);
+        if (kind == Act.Pause) return _pause();
         (uint256 id, Match memory m) = _match(seed);
         if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
         if (kind == Act.Conclude) conclude(id, m);
@@ -195,6 +197,14 @@ contract Handler is Ledger {
         pass(kind == 0 ? 1 + (seed >> 2) % 10 : kind == 1 ? CLOCK / 2 : CLOCK + 1);
     }
 
+    /// @dev The clocks stop, or run again.
+    function _pause() private {
+        bool paused = time.pausedUntil() != 0;
+        vm.prank(GUARDIAN);
+        if (paused) time.resume();
+        else time.pause();
+    }
+
     function _withdraw(uint256 seed) private {
         address who = person(uint160(seed >> 8) % PEOPLE);
         vm.prank(who);
@@ -265,8 +275,9 @@ contract Handler is Ledger {
                 _end(i - 1);
             }
         }
-        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand.
-        if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD)) _break("it took too long");
+        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; and
+        // what the guardian may still have kept everything waiting.
+        if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + PAUSES) _break("it took too long");
     }
 
     function closed(uint256 i) external {

@@ -9,6 +9,7 @@ import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
@@ -38,13 +39,17 @@ abstract contract Stage is Tiny {
     /// @dev Wei a gas of an answer.
     uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant BOND = 2 ether;
+    address internal constant GUARDIAN = address(0x60A4D);
+    /// @dev Seconds that all pauses may last.
+    uint64 internal constant PAUSES = 1000;
 
+    Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
-        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(BOND, 7 days)));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(BOND, 7 days, time)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
 
     /// @dev What each account has computed, by job.
@@ -256,7 +261,7 @@ abstract contract Stage is Tiny {
         Said memory said;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
             if (t.posted != 0) said.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);
-            court.showOutput(suit, d, said, side, dataRoot(side == 0 ? value0 : value1));
+            court.showOutputs(suit, d, said, Statements.only(side, dataRoot(side == 0 ? value0 : value1)));
         } else if (t.stage == TrialStage.Leaf) {
             LogBlock memory log;
             said.nodes = [dataRoot(value0), dataRoot(value1)];

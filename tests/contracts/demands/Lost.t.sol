@@ -166,16 +166,16 @@ contract LostTest is Demanded {
         yes(root != 0 && jobs.jobOf(_job).openMatches == 1, "there is a match");
         _lapse(ofLogs(_job), blocks(3, 1, 0));
         inPhase(_job, JobPhase.Void);
-        credited(AUDITOR, STAKE / 2, "the finder's prize");
+        credited(AUDITOR, STAKE / 4, "the finder's share of the prize");
         credited(person(1), 0, "the trainer has lost");
-        credited(person(2), STAKE, "who followed its logs has not");
+        credited(person(2), STAKE + STAKE / 4, "who followed its logs has not, and shares the prize");
         credited(CLIENT, REWARD, "the reward");
         eq(burned(), STAKE / 2, "the rest");
         // The match goes on, and says nothing any more.
         uint256 id = jobs.groupsOf(_job)[0].matchId;
         vm.warp(referee.deadline(id) + 1);
         referee.timeout(id);
-        credited(person(2), STAKE, "nothing follows from the match");
+        credited(person(2), STAKE + STAKE / 4, "nothing follows from the match");
     }
 
     /// @dev A trainer whose claim is lost already loses nothing more, and its logs can still be demanded.

@@ -191,11 +191,16 @@ contract DisputeGasTest is Disputing {
         Dispute memory d = Large.dispute(k);
         _suit = Suit(address(panel), hearingId | 1, docket.players, keccak256(abi.encode(d)));
         Spine memory spine = Large.output(k);
-        for (uint8 side = 0; side < 2; ++side) {
-            calls.push(abi.encodeCall(court.showOutput, (_suit, d, _said, side, spine.root(side))));
-            _said = _said.shown(side, spine.root(side));
-            if (shown) flush(side == 0 ? TRAINER : CHALLENGER, address(court), "show an output");
+        bytes32[2] memory roots = [spine.root(0), shown ? bytes32(0) : spine.root(1)];
+        calls.push(abi.encodeCall(court.showOutputs, (_suit, d, _said, roots)));
+        _said = _said.shown(0, spine.root(0));
+        if (shown) {
+            flush(TRAINER, address(court), "show an output");
+            roots = [bytes32(0), spine.root(1)];
+            calls.push(abi.encodeCall(court.showOutputs, (_suit, d, _said, roots)));
+            flush(CHALLENGER, address(court), "show an output");
         }
+        _said = _said.shown(1, spine.root(1));
         for (uint256 from = spine.depth; from > 0;) {
             uint256 to = shown ? (from > 4 ? from - 4 : 0) : 0;
             if (shown) {

@@ -10,6 +10,7 @@ import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {IRule} from "contracts/element/IRule.sol";
 import {Adjudication, Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
@@ -27,12 +28,14 @@ abstract contract Disputing is Base {
     address internal constant CHALLENGER = address(0xB0B); // side 1
     uint256 internal constant STAKE = 1 ether;
 
+    Timekeeper internal time =
+        Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(address(0x60A4D), 30 days)));
     VerifierRegistry internal registry =
-        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei)));
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei, time)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];

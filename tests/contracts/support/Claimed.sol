@@ -9,6 +9,7 @@ import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Adjudication, Claim, Group, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
@@ -32,11 +33,14 @@ abstract contract Claimed is Base {
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
+    address internal constant GUARDIAN = address(0x60A4D);
+    uint64 internal constant PAUSES = 1000;
+    Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
-        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE)));
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
 

@@ -165,10 +165,9 @@ abstract contract Market is Claimed {
         Suit memory suit = suitOf(id, d);
         Tensor[] memory none = new Tensor[](0);
         Said memory said;
-        court.showOutput(suit, d, said, 0, dataRoot(output0));
-        said.nodes[0] = dataRoot(output0);
-        court.showOutput(suit, d, said, 1, dataRoot(output1));
-        said.nodes[1] = dataRoot(output1);
+        bytes32[2] memory roots = [dataRoot(output0), dataRoot(output1)];
+        court.showOutputs(suit, d, said, roots);
+        said.nodes = roots;
         LogBlock memory log;
         court.compare(suit, d, said, leaf(output0), leaf(output1), none, log);
         bytes memory first = new bytes(8);
@@ -181,7 +180,8 @@ abstract contract Market is Claimed {
         Dispute memory d = _between(id, output0, output1);
         Suit memory suit = suitOf(id, d);
         Said memory nothing;
-        court.showOutput(suit, d, nothing, side, dataRoot(side == 0 ? output0 : output1));
+        bytes32 root_ = dataRoot(side == 0 ? output0 : output1);
+        court.showOutputs(suit, d, nothing, Statements.only(side, root_));
         vm.warp(court.deadline(court.trialOf(suit)) + 1);
         court.timeout(suit);
     }

@@ -7,6 +7,7 @@ import {Fault, Kind, Run, Runs} from "./Runs.sol";
 import {Tree, Trees} from "./Trees.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
 import {Adjudication, Program, Rules} from "contracts/interfaces/IJobs.sol";
@@ -33,10 +34,14 @@ abstract contract Matches is Base {
     uint32 internal constant CLOCK = 1000;
     uint32 internal constant VERDICT = 500;
 
+    address internal constant GUARDIAN = address(0x60A4D);
+    uint64 internal constant PAUSES = 10_000;
+    Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
-        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days)));
-    /// @dev NOTE: the operators of these runs are hashes, so no court can try them; their jobs are attested.
-    Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(address(0), registry))));
+        VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
+    /// @dev NOTE: the operators of these runs are hashes, so the court has no rules for them; their jobs are attested.
+    address private _court = deploy("Court.sol:Court", abi.encode(address(0), time));
+    Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(_court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1

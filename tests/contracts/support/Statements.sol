@@ -8,6 +8,11 @@ import {Said} from "contracts/interfaces/ICourt.sol";
 /// @notice What counts as said in a trial after each move, as who watches it keeps it, from what did and what the move has
 /// shown.
 library Statements {
+    /// @dev What `showOutputs` takes if one side's root is shown.
+    function only(uint256 side, bytes32 root) internal pure returns (bytes32[2] memory roots) {
+        roots[side] = root;
+    }
+
     function shown(Said memory said, uint8 side, bytes32 root) internal pure returns (Said memory now_) {
         now_ = copy(said);
         now_.nodes[side] = root;

@@ -38,6 +38,24 @@ contract ElementTest is Tried {
         inStage(Stage.Leaf);
     }
 
+    function test_bothOutputsAreShownAtOnce() public {
+        (bytes32 root0, bytes32 root1) = (treeOf(wrong).root(), treeOf(right).root());
+        Dispute memory d = disputeOfAdd(root0, root1);
+        open(d);
+        refuses(ICourt.AnotherHash.selector);
+        court.showOutputs(suit, d, said, [root1, root0]);
+        refuses(ICourt.AnotherHash.selector);
+        court.showOutputs(suit, d, said, [root0, root0]);
+        eq(court.getTrial(trialId).posted, 0, "nothing of it counts");
+        court.showOutputs(suit, d, said, [root0, root1]);
+        said.nodes = [root0, root1];
+        inStage(Stage.Walk);
+        bytes32[] memory children = treeOf(right).levels[0];
+        refuses(ICourt.NoSuchSide.selector);
+        reveal(2, children);
+        eq(court.getTrial(trialId).said, keccak256(abi.encode(said)), "both are said");
+    }
+
     function _leaf(uint8 side, uint8 liar) private view returns (bytes memory) {
         return leafOf(side == liar ? wrong : right, 2);
     }

@@ -68,7 +68,7 @@ contract ShownTrialTest is Tried {
         bytes32 root1 = tensor(single(2)).root;
         bytes32 have = stale.hash();
         vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, have, said.hash()));
-        court.showOutput(suit, d, stale, 1, root1);
+        court.showOutputs(suit, d, stale, Statements.only(1, root1));
         stale = said;
         showOutput(d, 1, root1);
         inStage(Stage.Leaf);
@@ -140,10 +140,10 @@ contract ShownTrialTest is Tried {
         yes(trialId != first, "another id");
         bytes32 root1 = tensor(single(2)).root;
         refuses(ICourt.AnotherHash.selector);
-        court.showOutput(suit, d, firstSaid, 1, root1); // what was said there is not said here
+        court.showOutputs(suit, d, firstSaid, Statements.only(1, root1)); // what was said there is not said here
         showOutput(d, 1, root1);
         eq(keccak256(abi.encode(court.getTrial(first))), before, "the first has not moved");
-        court.showOutput(firstSuit, d, firstSaid, 1, root1);
+        court.showOutputs(firstSuit, d, firstSaid, Statements.only(1, root1));
         eq(uint256(court.getTrial(first).stage), uint256(Stage.Leaf), "now it has");
     }
 
@@ -167,7 +167,7 @@ contract ShownTrialTest is Tried {
             vm.expectRevert(
                 abi.encodeWithSelector(ICourt.WrongStage.selector, none, Stage.None, Stage.Outputs)
             );
-            court.showOutput(list[i], d, said, 0, root);
+            court.showOutputs(list[i], d, said, Statements.only(0, root));
             refuses(ICourt.NotTooLate.selector);
             court.timeout(list[i]);
         }

@@ -189,8 +189,8 @@ contract StepsTest is Tried {
         answer("", 0, "");
         refuses(ICourt.WrongStage.selector);
         judge(d, inputs, "", new Opening[](0));
-        refuses(ICourt.NoSuchSide.selector);
-        court.showOutput(suit, d, said, 2, 0);
+        refuses(ICourt.NothingShown.selector);
+        showOutput(d, 0, 0);
         refuses(ICourt.AnotherHash.selector);
         showOutput(d, 0, keccak256("another"));
         eq(court.places(trialId).length, 0, "no places yet");

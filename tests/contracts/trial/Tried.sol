@@ -5,6 +5,7 @@ import {Base} from "../Base.t.sol";
 import {Statements} from "../support/Statements.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Court} from "contracts/Court.sol";
+import {Timekeeper} from "contracts/Timekeeper.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Shape} from "contracts/element/IRule.sol";
@@ -25,7 +26,10 @@ abstract contract Tried is Base, IBench {
     bytes internal constant ADD = hex"0001020102000000000002000000010002010000000000000258";
     bytes internal constant SUM = hex"0028010102000000000002000100000000000000000000000000000000";
 
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset())));
+    address internal constant GUARDIAN = address(0x60A4D);
+    uint64 internal constant PAUSES = 1000;
+    Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256 internal trialId;
@@ -172,7 +176,7 @@ abstract contract Tried is Base, IBench {
     // ------------------------------------------------------------------ moves
 
     function showOutput(Dispute memory d, uint8 side, bytes32 root) internal {
-        court.showOutput(suit, d, said, side, root);
+        court.showOutputs(suit, d, said, Statements.only(side, root));
         _moved(said.shown(side, root));
     }
 

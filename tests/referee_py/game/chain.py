@@ -19,7 +19,8 @@ from eth_utils.crypto import keccak
 import referee_py
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
-NAMES = ("VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
+NAMES = ("Timekeeper", "VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
+DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS = hex(15_000_000)
 ANVIL_OPTIONS = (
@@ -109,28 +110,27 @@ class Transaction:
 class Chain:
     """anvil with all contracts deployed."""
 
-    def __init__(self, url: str, min_stake: int, leave_delay: int) -> None:
+    def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
-        self.registry, opset, self.court, self.panel, self.referee, self.demands, self.jobs = map(
-            Contract, NAMES
-        )
+        self.timekeeper, self.registry, opset, self.court, self.panel, *rest = map(Contract, NAMES)
+        self.referee, self.demands, self.jobs = rest
         contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee)
-        contracts += self.demands, self.jobs
+        contracts += self.demands, self.jobs, self.timekeeper
         self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
-        deployer = "0x" + "d0" * 20
-        self.fund([deployer])
+        self.fund([DEPLOYER, GUARDIAN])
         rules = {name: f"0x{0xE1E0 + k:040x}" for k, name in enumerate(RULES)}
         self.batch([("anvil_setCode", [rules[name], Contract(name).runtime]) for name in RULES])
-        self._deploy(deployer, self.registry, 1, leave_delay)
+        self._deploy(DEPLOYER, self.timekeeper, GUARDIAN, pause_budget)
+        self._deploy(DEPLOYER, self.registry, 1, leave_delay, self.timekeeper.address)
         self._deploy(
-            deployer, opset, *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
+            DEPLOYER, opset, *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
-        self._deploy(deployer, self.court, opset.address)
-        self._deploy(deployer, self.panel, self.court.address, self.registry.address)
-        self._deploy(deployer, self.referee, self.panel.address)
-        self._deploy(deployer, self.demands, 1)
-        self._deploy(deployer, self.jobs, self.registry.address, self.demands.address, min_stake, 1)
+        self._deploy(DEPLOYER, self.court, opset.address, self.timekeeper.address)
+        self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)
+        self._deploy(DEPLOYER, self.referee, self.panel.address)
+        self._deploy(DEPLOYER, self.demands, 1, self.timekeeper.address)
+        self._deploy(DEPLOYER, self.jobs, self.registry.address, self.demands.address, min_stake, 1)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
         """Results in the order of the requests; an error comes back as the JSON-RPC error object."""

@@ -155,6 +155,12 @@ class Duels:
         log = self._logs.setdefault(id(action.match), ChainLog())
         state = before
         for move in action.moves:
-            after = apply(state, action.match.terms, move, action.transaction.sender, self.game.chain.now)
+            after = apply(
+                state,
+                action.match.terms,
+                move,
+                action.transaction.sender,
+                self.game.chain.now - self.game.book.behind,
+            )
             log.observe(state, move, after)
             state = after

@@ -21,6 +21,7 @@ from referee_py.game.jobs import Job, Match
 from referee_py.game.refusals import Refusal
 from referee_py.game.shown import DOCKET, match_id, position_hash
 from referee_py.game.state import Phase
+from referee_py.game.timekeeper import Timekeeper
 from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.registry import Registry
 from referee_py.panel.state import Adjudication
@@ -28,7 +29,7 @@ from referee_py.trial import Stage
 from referee_py.trial.shown import said_hash
 
 from .actions import Action
-from .chain import Chain, Contract, Transaction, words
+from .chain import DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
 from .random_game import LEAVE_DELAY, Game
 
 
@@ -46,13 +47,17 @@ class Tally:
     trials: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     """By stage and losers, and how many steps the disputed element had if it was found."""
     endings: Counter[str] = field(default_factory=Counter)
+    clocks: Counter[str] = field(default_factory=Counter)
+    """How often they were stopped and started, and what refused it."""
 
 
 class Cohort:
     """Games side by side on one chain and in one book."""
 
-    def __init__(self, chain: Chain, seed: object, size: int, tally: Tally, rounds: int) -> None:
-        self.chain, self.tally, self.rounds = chain, tally, rounds
+    def __init__(
+        self, chain: Chain, clocks: Timekeeper, seed: object, size: int, tally: Tally, rounds: int
+    ) -> None:
+        self.chain, self.tally, self.rounds, self.clocks = chain, tally, rounds, clocks
         self.rng = Random(repr(("cohort", seed)))
         addresses = (to_checksum_address(c.address) for c in (chain.jobs, chain.referee, chain.panel))
         self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
@@ -76,6 +81,8 @@ class Cohort:
             live = [game for game in self.games if not game.over or self.rng.random() < 0.02]
             if all(game.over for game in self.games):
                 break
+            if self.rng.random() < 0.05:
+                self._guard()
             self._round(live, self._next_instant(live, hurry=k > self.rounds // 2))
         self._compare_money()
         self._compare_bonds()
@@ -91,16 +98,31 @@ class Cohort:
         for trial in self.book.panel.trials.values():
             self.tally.trials[trial.state.stage.name, trial.state.losers, trial.state.steps] += 1
 
+    def _guard(self) -> None:
+        """The guardian, or somebody who would like to be, stops the clocks or lets them run."""
+        rng, at, keeper = self.rng, self.chain.now + 1, self.chain.timekeeper
+        function = "resume" if (rng.random() < 0.9) == self.clocks.paused(at) else "pause"
+        sender = GUARDIAN if rng.random() < 0.9 else DEPLOYER
+        act = getattr(self.clocks, function)
+        refusal = act(at) if sender == GUARDIAN else "NotGuardian"
+        transaction = Transaction(sender, keeper.address, keeper.calldata(function))
+        assert self.chain.refusals([transaction], at) == [refusal]
+        self.chain.mine([transaction], at)
+        self.tally.clocks[refusal or function] += 1
+
     def _next_instant(self, live: Sequence[Game], *, hurry: bool) -> int:
-        rng, now = self.rng, self.chain.now
+        """On the chain's clock, in seconds."""
+        rng, now = self.rng, self.clocks.time(self.chain.now)
         roll = rng.random()
         if roll < (0.35 if hurry else 0.06):
             near = [at for game in rng.sample(list(live), min(3, len(live))) for at in game.instants(now)]
             if near:
-                return min(near) if rng.random() < 0.6 else rng.choice(near)
-        return now + (1 if roll < 0.85 else rng.randint(1, 6))
+                return self.chain.now + (min(near) if rng.random() < 0.6 else rng.choice(near)) - now
+        return self.chain.now + (1 if roll < 0.85 else rng.randint(1, 6))
 
-    def _round(self, live: Sequence[Game], now: int) -> None:
+    def _round(self, live: Sequence[Game], instant: int) -> None:
+        now = self.clocks.time(instant)
+        self.book.behind = instant - now
         chosen = [(game, game.act(now)) for game in live]
         live = [game for game, action in chosen if action]
         actions = [action for _, action in chosen if action]
@@ -112,10 +134,10 @@ class Cohort:
             except Refusal as refusal:
                 action.refusal = type(refusal).__name__
         refused = [action for action in actions if action.refusal]
-        names = self.chain.refusals([action.transaction for action in refused], now)
+        names = self.chain.refusals([action.transaction for action in refused], instant)
         for action, name in zip(refused, names, strict=True):
             assert name == action.refusal, f"{action.name}: chain {name}, Python {action.refusal}\n{action}"
-        accepted = self.chain.mine([action.transaction for action in actions], now)
+        accepted = self.chain.mine([action.transaction for action in actions], instant)
         for game, action, state, ok in zip(live, actions, before, accepted, strict=True):
             self._count(action)
             assert ok == (action.refusal is None), (
@@ -136,18 +158,18 @@ class Cohort:
 
     def _register(self) -> None:
         """Each game has verifiers of its own, so that games share nothing."""
-        now, panel, registry = self.chain.now + 1, self.chain.panel.address, self.chain.registry
+        at, panel, registry = self.chain.now + 1, self.chain.panel.address, self.chain.registry
         data = registry.calldata("register", panel, "http://verifier")
         bonds = [pair for game in self.games for pair in zip(game.verifiers, game.bonds, strict=True)]
         sent = [Transaction(verifier, registry.address, data, bond) for verifier, bond in bonds]
-        assert all(self.chain.mine(sent, now)), "a verifier cannot be registered"
+        assert all(self.chain.mine(sent, at)), "a verifier cannot be registered"
         for verifier, bond in bonds:
             self.book.panel.registry.register(self.book.panel.address, verifier, bond)
 
     def _post(self) -> None:
-        now = self.chain.now + 1
-        posts = [game.post() for game in self.games]
-        assert all(self.chain.mine(posts, now)), "a job cannot be posted"
+        at = self.chain.now + 1
+        now, posts = self.clocks.time(at), [game.post() for game in self.games]
+        assert all(self.chain.mine(posts, at)), "a job cannot be posted"
         for game, post in zip(self.games, posts, strict=True):
             logs = self.chain.receipts[post.hash]["logs"]
             game.job_id = int(logs[-1]["topics"][1], 16)
@@ -180,6 +202,8 @@ class Cohort:
     # --- comparing ----------------------------------------------------------------------------------------------------
 
     def _compare(self, live: Sequence[Game], actions: Sequence[Action]) -> None:
+        (time,) = self.chain.read(self.chain.timekeeper, [("time", ())])
+        assert int(time, 16) == self.clocks.time(self.chain.now), self.clocks.pauses
         matches = [action.match for action in actions if action.match]
         jobs = [game for game, action in zip(live, actions, strict=True) if self._touches_job(action)]
         matches += [m for game in jobs for m in game.matches if m.state.phase is not Phase.DONE]
@@ -190,7 +214,7 @@ class Cohort:
         answers = self.chain.read(self.chain.jobs, [("viewOf", (game.job_id,)) for game in jobs])
         for game, answer in zip(jobs, answers, strict=True):
             phase, raw, trainers, claims, groups = self.chain.jobs.decode("viewOf", answer)
-            assert phase == game.job.phase(self.chain.now), game.job
+            assert phase == game.job.phase(self.clocks.time(self.chain.now)), game.job
             assert raw[1:] == job_fields(game.job), game.job
             assert (trainers, claims, groups) == rows(game.job), game.job
         self._compare_hearings([h for h in map(self._hearing_of, actions) if h])

@@ -14,6 +14,7 @@ import pytest
 from referee_py.game import refusals
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Reason
+from referee_py.game.timekeeper import Timekeeper
 from referee_py.panel import refusals as panel_refusals
 from referee_py.panel.state import Adjudication
 
@@ -39,6 +40,7 @@ COHORT = 50
 # Games on one chain. anvil copies its whole state for each block: a long chain is a slow one.
 CHAIN = 100
 ROUNDS = 160
+PAUSE_BUDGET = 80
 
 
 def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
@@ -48,13 +50,15 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     tally = Tally()
     for first in range(0, games, CHAIN):
         anvil = start_anvil(*local.ANVIL_OPTIONS)
-        chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY)
+        clocks = Timekeeper(PAUSE_BUDGET)
+        chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY, PAUSE_BUDGET)
         for number in range(first, first + CHAIN, COHORT):
-            Cohort(chain, (seed, number), COHORT, tally, ROUNDS).play()
+            Cohort(chain, clocks, (seed, number), COHORT, tally, ROUNDS).play()
         os.kill(anvil.pid, signal.SIGTERM)
     print(f"\n{tally.games} games, {tally.moves} moves, {time.monotonic() - began:.0f} s")
     print(f"accepted {dict(tally.accepted)}\nrefused {dict(tally.refused)}")
     print(f"matches {dict(tally.reasons)}\njobs {dict(tally.endings)}")
+    print(f"clocks {dict(tally.clocks)}")
     print(f"hearings {dict(tally.hearings)}\ntrials {dict(tally.trials)}")
     return tally
 
@@ -71,6 +75,8 @@ def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[...,
     moves |= {"demands.answerRecord", "demands.answerLeaf"}
     moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
     assert set(tally.accepted) >= moves
+    assert tally.clocks["pause"] >= 2
+    assert tally.clocks["resume"] >= 1
 
 
 @pytest.mark.slow
@@ -80,6 +86,7 @@ def test_long_random_play_expect_every_guard_and_ending_reached(start_anvil: Cal
     assert {reason.name for reason in Reason} <= set(tally.reasons) | {"NONE"}
     assert {"ACCEPTED", "UNCLAIMED", "VOID"} <= set(tally.endings)
     assert set(tally.refused) >= EVERY_GUARD_OF_A_MATCH | EVERY_GUARD_OF_A_HEARING
+    assert set(tally.clocks) >= {"NotGuardian", "AlreadyPaused", "NotPaused", "BudgetSpent"}
 
 
 @pytest.mark.slow

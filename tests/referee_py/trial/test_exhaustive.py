@@ -16,12 +16,13 @@ from referee_py.commit.tensor import canonical, data_tree
 from referee_py.errors import InvalidInput
 from referee_py.rounding import Rounding
 from referee_py.trial import (
+    NOT_SHOWN,
     Answer,
     Move,
     NodesReveal,
     Post,
     ShowLeaf,
-    ShowOutput,
+    ShowOutputs,
     Stage,
     TrialState,
     apply,
@@ -84,7 +85,7 @@ class Game:
         for side in (0, 1):
             data = canonical(self.setting.sides[side].outputs[state.output]).tobytes()
             tree = data_tree(data)
-            yield ShowOutput(side, tree.root)
+            yield ShowOutputs((tree.root, NOT_SHOWN) if side == 0 else (NOT_SHOWN, tree.root))
             yield ShowLeaf(side, leaf_of(data, state.index))
             if state.stage is Stage.WALK:
                 yield NodesReveal(

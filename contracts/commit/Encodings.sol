@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Dispute, Said, Suit} from "../interfaces/ICourt.sol";
+import {Docket} from "../interfaces/IReferee.sol";
+
+/// @title Encodings
+/// @notice What `keccak256(abi.encode(..))` gives of structs that moves show, without encoding them again field by field:
+/// calldata has them in this form already.
+///
+/// SAFETY: calldata may have a struct in another form (offsets out of order, dirty words), and it is hashed as it lies. But the
+/// hash is compared with that of a true encoding. So if it is right, the words that were hashed are that encoding, and every
+/// offset in them leads to where it should.
+library Encodings {
+    uint256 private constant WORD = 0x20;
+    /// @dev Words of a docket before its program, of a program before its strides, and of a record before its lists.
+    uint256 private constant DOCKET_HEAD = 7;
+    uint256 private constant PROGRAM_HEAD = 11;
+    uint256 private constant RECORD_HEAD = 4;
+    uint256 private constant SUIT_WORDS = 5;
+    uint256 private constant SAID_WORDS = 8;
+
+    /// @notice Of `(jobs, jobId, docket)`.
+    function hash(address jobs, uint256 jobId, Docket calldata docket)
+        internal
+        pure
+        returns (bytes32 digest)
+    {
+        uint256 length =
+            (DOCKET_HEAD + PROGRAM_HEAD + 1 + docket.program.strides.length) * WORD;
+        assembly ("memory-safe") {
+            let start := mload(0x40)
+            mstore(start, jobs)
+            mstore(add(start, 0x20), jobId)
+            mstore(add(start, 0x40), 0x60)
+            calldatacopy(add(start, 0x60), docket, length)
+            digest := keccak256(start, add(0x60, length))
+        }
+    }
+
+    /// @notice Of `(dispute)`.
+    function hash(Dispute calldata dispute) internal pure returns (bytes32 digest) {
+        // Three words and two offsets; for each record its head and two lists; the structure, to a whole word.
+        uint256 words = 5 + 2 * (RECORD_HEAD + 2) + 1 + (dispute.structure.length + WORD - 1) / WORD;
+        for (uint256 side = 0; side < 2; ++side) {
+            words += dispute.records[side].inputs.length + dispute.records[side].outputs.length;
+        }
+        assembly ("memory-safe") {
+            let start := mload(0x40)
+            let length := mul(words, 0x20)
+            mstore(start, 0x20)
+            calldatacopy(add(start, 0x20), dispute, length)
+            digest := keccak256(start, add(0x20, length))
+        }
+    }
+
+    /// @notice Of `(suit)`.
+    function hash(Suit calldata suit) internal pure returns (bytes32) {
+        uint256 offset;
+        assembly ("memory-safe") {
+            offset := suit
+        }
+        return _hash(offset, SUIT_WORDS * WORD);
+    }
+
+    /// @notice Of `(said)`.
+    function hash(Said calldata said) internal pure returns (bytes32) {
+        uint256 offset;
+        assembly ("memory-safe") {
+            offset := said
+        }
+        return _hash(offset, SAID_WORDS * WORD);
+    }
+
+    function _hash(uint256 offset, uint256 length) private pure returns (bytes32 digest) {
+        assembly ("memory-safe") {
+            let start := mload(0x40)
+            calldatacopy(start, offset, length)
+            digest := keccak256(start, length)
+        }
+    }
+}

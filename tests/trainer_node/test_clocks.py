@@ -1,0 +1,159 @@
+"""Clocks that a guardian stops: what nodes take for now, and what became of a match meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from referee_py.game.state import Phase, Reason, Reveal, Timeout
+from referee_py.game.timekeeper import Pause, contract_time
+from trainer_node.chain import client as chain_client
+from trainer_node.chain.events import Event
+from trainer_node.chain.outbox import Call
+from trainer_node.chain.pauses import read_pauses
+from trainer_node.chain.retrace import recorded, retrace
+from trainer_node.deploy import NOBODY
+from trainer_node.errors import Reverted, RpcCorrupt
+
+from .test_client import RUN, Town
+
+BUDGET = 500
+
+
+@pytest.fixture
+def town(anvil, tmp_path: Path) -> Town:
+    return Town(anvil.url, anvil.keys[:4], tmp_path, pause_budget=BUDGET)
+
+
+def turn(town: Town, function: str, person: int = 0) -> None:
+    town.people[person].send(Call.of(town.contracts.timekeeper, function))
+
+
+def wait(town: Town, seconds: int) -> None:
+    town.rpc("evm_increaseTime", seconds)
+    town.rpc("evm_mine")
+
+
+def test_now_is_what_the_contracts_call_it(town: Town) -> None:
+    first = town.client.snapshot()
+    assert first.now == first.block.timestamp
+    keeper = first.timekeeper()
+    assert (keeper.guardian, keeper.budget, keeper.left, keeper.paused_until) == (
+        town.people[0].address,
+        BUDGET,
+        BUDGET,
+        0,
+    )
+    turn(town, "pause")
+    stopped = town.client.snapshot()
+    wait(town, 100)
+    later = town.client.snapshot()
+    assert (later.now, later.block.timestamp - stopped.block.timestamp >= 100) == (stopped.now, True)
+    assert later.timekeeper().paused_until == stopped.block.timestamp + BUDGET
+    turn(town, "resume")
+    wait(town, 10)
+    turn(town, "pause")
+    wait(town, BUDGET)  # more than is left: they run again without anybody's leave
+    snapshot = town.client.snapshot()
+    keeper = snapshot.timekeeper()
+    assert (keeper.left, keeper.paused_until) == (0, 0)
+    assert snapshot.block.timestamp - snapshot.now == BUDGET
+    with pytest.raises(Reverted, match="BudgetSpent"):
+        turn(town, "pause")
+    for number in range(snapshot.block.number + 1):
+        if number > town.client.deployment.block + 3:  # the contracts are there
+            assert snapshot.instant(number) == town.client.at(number).now, number
+
+
+def test_the_guardian_alone_turns_the_clocks(town: Town, anvil, tmp_path: Path) -> None:
+    with pytest.raises(Reverted, match="NotGuardian"):
+        turn(town, "pause", person=1)
+    with pytest.raises(Reverted, match="NotPaused"):
+        turn(town, "resume")
+    other = Town(anvil.url, anvil.keys[4:8], tmp_path / "other", guardian=NOBODY)
+    with pytest.raises(Reverted, match="NotGuardian"):
+        turn(other, "pause")
+
+
+def test_a_match_in_a_pause_is_read_and_played_again(town: Town) -> None:
+    job_id = town.post()
+    town.claim_two(job_id)
+    one = town.people[1]
+    wait(town, 20)
+    turn(town, "pause")
+    wait(town, 200)
+    before = town.match(job_id)
+    with pytest.raises(Reverted, match="NotLate"):
+        town.play(job_id, one, [Timeout()])
+    town.play(job_id, one, [Reveal(0, tuple(RUN.leaves))])
+    state = town.match(job_id).state
+    assert before.state.tick <= state.tick == town.client.snapshot().now
+    assert 20 <= 60 - state.clock[0] < 60, "charged for the time before the pause"
+    turn(town, "resume")
+    wait(town, 61)
+    town.play(job_id, one, [Timeout()])
+    match, snapshot = town.match(job_id), town.client.snapshot()
+    assert (match.state.phase, match.state.losers, match.state.reason) == (Phase.DONE, 0b10, Reason.TIMEOUT)
+    job = snapshot.job(job_id)
+    assert retrace(snapshot, job, match.id) == recorded(snapshot, job, match.id)
+
+
+def event(name: str, **args: int) -> Event:
+    return Event(name, args, 1, b"", 0)
+
+
+def test_pauses_are_read_from_events() -> None:
+    events = [
+        event("Paused", since=100, until=600),
+        event("Resumed", instant=130, lost=30),
+        event("Paused", since=130, until=600),
+        event("Resumed", instant=150, lost=50),
+        event("Paused", since=200, until=650),
+    ]
+    pauses = read_pauses(events)
+    assert pauses == (Pause(100, 130), Pause(130, 150), Pause(200, 650))
+    assert [contract_time(pauses, at) for at in (99, 100, 120, 130, 151, 200, 649, 650, 651)] == [
+        *(99, 100, 100, 100, 101, 150, 150, 150, 151)
+    ]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("Resumed", instant=5, lost=0)],
+        [event("Paused", since=5, until=9), event("Paused", since=6, until=9)],
+        [event("Paused", since=5, until=9), event("Resumed", instant=4, lost=0)],
+        [event("Paused", since=5, until=9), event("Resumed", instant=9, lost=4)],
+        [
+            event("Paused", since=5, until=9),
+            event("Resumed", instant=6, lost=1),
+            event("Resumed", instant=7, lost=1),
+        ],
+    ],
+)
+def test_events_that_no_contract_gives_are_refused(events: list[Event]) -> None:
+    with pytest.raises(RpcCorrupt):
+        read_pauses(events)
+
+
+def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn(town, "pause")
+    wait(town, 30)
+    snapshot = town.client.snapshot()
+    monkeypatch.setattr(chain_client, "read_events", lambda *_: iter(()))
+    with pytest.raises(RpcCorrupt, match="not all events"):
+        snapshot.instant(snapshot.block.number)
+
+
+def test_a_time_after_the_blocks_is_refused(town: Town) -> None:
+    snapshot = town.client.snapshot()
+    wait(town, 30)
+    keeper = town.client.deployment.addresses["Timekeeper"]
+    # PUSH32 of an instant in 2100, MSTORE at 0, RETURN 32 bytes
+    code = "0x7f" + (4102444800).to_bytes(32, "big").hex() + "60005260206000f3"
+    town.rpc("anvil_setCode", keeper, code)
+    assert snapshot.now <= snapshot.block.timestamp, "as it was in that block"
+    town.rpc("evm_mine")
+    with pytest.raises(RpcCorrupt, match="cannot say 4102444800"):
+        _ = town.client.snapshot().now

@@ -1,0 +1,53 @@
+"""`assay clocks`: the time that the contracts go by, which a guardian can stop for a while."""
+
+from __future__ import annotations
+
+import typer
+
+from ..chain import Call
+from ..config import Settings
+from ..deploy import NOBODY
+from .common import ACCOUNT, CHAIN, moment, out, reader, sender, show_rows, with_settings
+
+app = typer.Typer(help="The clocks of the contracts, which a guardian can stop.", no_args_is_help=True)
+
+
+@app.command()
+@with_settings(CHAIN)
+def show(settings: Settings) -> None:
+    """What time it is for the contracts, and who can stop their clocks for how long."""
+    snapshot = reader(settings).snapshot()
+    keeper = snapshot.timekeeper()
+    behind = snapshot.block.timestamp - snapshot.now
+    state = (
+        f"stand still, until {moment(keeper.paused_until)} at the latest" if keeper.paused_until else "run"
+    )
+    guardian = "nobody" if keeper.guardian == NOBODY else keeper.guardian
+    rows: dict[str, object] = {
+        "time": f"{moment(snapshot.now)}, {behind} s behind the chain",
+        "clocks": state,
+        "guardian": guardian,
+        "may stop them": f"{keeper.left} s more, of {keeper.budget} s",
+    }
+    show_rows("clocks", rows)
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def stop(settings: Settings) -> None:
+    """Stop all clocks and periods. The guardian only; moves, claims and withdrawals go on."""
+    _turn(settings, "pause")
+
+
+@app.command()
+@with_settings(ACCOUNT)
+def start(settings: Settings) -> None:
+    """Let them run again. The guardian only."""
+    _turn(settings, "resume")
+
+
+def _turn(settings: Settings, function: str) -> None:
+    contract = reader(settings).contracts.timekeeper
+    with sender(settings) as transactions:
+        receipt = transactions.send(Call.of(contract, function))
+    out.print(f"{receipt.action}: done, {receipt.gas_used:,} gas")
