@@ -276,10 +276,13 @@ static void multiply(const plan *p, const part *s, const panel *columns, const v
         product.c[1] = columns->count > half ? item(p, c, columns->c[half]) : product.c[0];
         p->kernel->multiply(&product);
     } else {
-        _Alignas(64) double acc[MAX_HEIGHT * MAX_WIDTH]; // or floats
-        product.row = width, product.c[0] = acc, product.c[1] = item(p, acc, half);
+        _Alignas(64) union {
+            float of_binary32[MAX_HEIGHT * MAX_WIDTH];
+            double of_binary64[MAX_HEIGHT * MAX_WIDTH];
+        } acc;
+        product.row = width, product.c[0] = &acc, product.c[1] = item(p, &acc, half);
         p->kernel->multiply(&product);
-        store(p, s, acc, add, rows, columns, c);
+        store(p, s, &acc, add, rows, columns, c);
     }
 }
 

@@ -47,10 +47,7 @@ VARIANTS(scatter_columns, (const scatter *c, int64_t begin, int64_t end), (c, be
 
 static void scatter_range(void *context, int64_t begin, int64_t end) {
     const scatter *c = context;
-    if (c->width == 1) // a constant for the compiler
-        scatter_columns[c->isa](c, 0, 1);
-    else
-        scatter_columns[c->isa](c, begin, end);
+    scatter_columns[c->isa](c, begin, min_i64(end, c->width));
 }
 
 // source[count][width] added to base[height][width] at the rows `index`; those outside of it are left out.
@@ -88,6 +85,7 @@ REPOPS_EXPORT int64_t repops_wide_scatter(int64_t height, int64_t width, int64_t
                  .sum = sum,
                  .magnitude = magnitude,
                  .isa = (enum isa)isa};
-    parallel(threads, width, max_i64(16, THREAD_WORK / 4 / max_i64(1, count)), scatter_range, &c);
+    // NOTE: where rows are empty there is a column nevertheless, to count what meets them.
+    parallel(threads, max_i64(width, 1), max_i64(16, THREAD_WORK / 4 / max_i64(1, count)), scatter_range, &c);
     return found;
 }

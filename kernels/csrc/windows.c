@@ -48,16 +48,16 @@ static run run_of_tap(const axis *a, int64_t t) {
                  .at = at};
 }
 
-// Row `row` of the result from rows of sums: every tap across, of windows or of places.
-static void across(const windows *c, const double *sums, double *to) {
+// A row of the result, from one of windows or of places: every tap across.
+static void across(const windows *c, const double *from, double *to) {
     for (int64_t t = 0; t < c->x.taps; t++) {
         const run r = run_of_tap(&c->x, t);
         const int64_t n = r.end - r.first, place = r.first * c->x.step + r.at;
         if (n <= 0) continue;
         if (c->turned)
-            add[c->isa](sums + r.first, 1, n, to + place, c->x.step);
+            add[c->isa](from + r.first, 1, n, to + place, c->x.step);
         else
-            add[c->isa](sums + place, c->x.step, n, to + r.first, 1);
+            add[c->isa](from + place, c->x.step, n, to + r.first, 1);
     }
 }
 
@@ -78,6 +78,8 @@ static void windows_range(void *context, int64_t begin, int64_t end) {
     windows *c = context;
     const int64_t rows_in = c->turned ? c->y.count : c->y.size, wide_in = c->turned ? c->x.count : c->x.size;
     const int64_t rows = c->turned ? c->y.size : c->y.count, wide = c->turned ? c->x.size : c->x.count;
+    // SAFETY: of rows of which hardly anything is read, a stranger's dilation makes many.
+    const int few = !c->turned && c->x.count < wide_in / c->x.taps;
     double *sums = malloc((size_t)max_i64(wide_in, 1) * sizeof *sums);
     if (!sums) {
         __atomic_store_n(&c->failed, 1, __ATOMIC_RELAXED);
@@ -91,9 +93,13 @@ static void windows_range(void *context, int64_t begin, int64_t end) {
         memset(to, 0, (size_t)wide * sizeof *to);
         for (int64_t t = 0; t < c->y.taps; t++) {
             const int64_t read = row_read(c, row, t);
-            if (read >= 0) add[c->isa](from + read * wide_in, 1, wide_in, sums, 1);
+            if (read < 0) continue;
+            if (few)
+                across(c, from + read * wide_in, to);
+            else
+                add[c->isa](from + read * wide_in, 1, wide_in, sums, 1);
         }
-        across(c, sums, to);
+        if (!few) across(c, sums, to);
         for (int64_t x = 0; x < wide; x++) to[x] = sqrt(to[x]);
     }
     free(sums);

@@ -128,10 +128,18 @@ class Scattered(NamedTuple):
 
 def wide_scatter(base: F32, index: I64, source: F32, space: Workspace) -> Scattered:
     """source [*index.shape, ...] added to rows of base [R, ...], of contiguous arrays; indices outside are left out."""
-    for name, array, kind in (("base", base, np.float32), ("index", index, np.int64), ("source", source, np.float32)):
+    for name, array, kind in (
+        ("base", base, np.float32),
+        ("index", index, np.int64),
+        ("source", source, np.float32),
+    ):
         if array.dtype != kind or not array.flags.c_contiguous:
-            raise ShapeError(f"wide_scatter: {name} is not a contiguous {kind.__name__} array", shape=array.shape)
-    if base.ndim < 1 or source.shape != (*index.shape, *base.shape[1:]):
+            raise ShapeError(
+                f"wide_scatter: {name} is not a contiguous {kind.__name__} array", shape=array.shape
+            )
+    if base.ndim < 1:
+        raise ShapeError("wide_scatter: base has no rows", shape=base.shape)
+    if source.shape != (*index.shape, *base.shape[1:]):
         raise ShapeError("wide_scatter: source does not fit index and base", shape=source.shape)
     height, row = base.shape[0], base.shape[1:]
     room, words = min(index.size, height), -(-height // 64)

@@ -74,25 +74,25 @@ def _forward(y: F64, x: F32, w: F32, attrs: Attrs, space: Workspace) -> Bounded:
     """The norm of each filter, and of each window."""
     (images, _, *size), groups = x.shape, int(attrs["groups"])
     terms = math.prod(w.shape[1:])
-    squares = wide_squares(x.reshape(images * groups, -1, math.prod(size)), space)
+    squares = wide_squares(x.reshape(images * groups, w.shape[1], math.prod(size)), space)
     plane = y.shape[2], y.shape[3]
     axes = _axes(size, plane, w.shape[2:], attrs["stride"], attrs["dilation"], attrs["padding"])
     windows = _window_norms(squares, axes, False, space).reshape(images, groups, *plane)
-    filters = np.sqrt(wide_squares(w.reshape(w.shape[0], terms, 1), space)).reshape(-1, 1, 1)
+    filters = np.sqrt(wide_squares(w.reshape(w.shape[0], terms, 1), space)).reshape(w.shape[0], 1, 1)
     return Bounded(y, terms, filters, _each(windows, w.shape[0]))
 
 
 def _input_grad(dx: F64, dy: F32, w: F32, attrs: Attrs, space: Workspace) -> Bounded:
     """The norm of w[:, c], and of what meets each position."""
     (images, _, *plane), groups, (filters, channels, *kernel) = dy.shape, int(attrs["groups"]), w.shape
-    squares = wide_squares(dy.reshape(images * groups, -1, math.prod(plane)), space)
+    squares = wide_squares(dy.reshape(images * groups, filters // groups, math.prod(plane)), space)
     size = dx.shape[2], dx.shape[3]
     axes = _axes(size, plane, kernel, attrs["stride"], attrs["dilation"], attrs["padding"])
     windows = _window_norms(squares, axes, True, space).reshape(images, groups, *size)
-    taps = channels * math.prod(kernel)
-    of_channels = wide_squares(w.reshape(groups, filters // groups, taps), space)
-    norms = np.sqrt(of_channels.reshape(groups * channels, -1).sum(-1)).reshape(-1, 1, 1)
-    return Bounded(dx, filters // groups * math.prod(kernel), norms, _each(windows, dx.shape[1]))
+    taps = math.prod(kernel)
+    of_channels = wide_squares(w.reshape(groups, filters // groups, channels * taps), space)
+    norms = np.sqrt(of_channels.reshape(groups * channels, taps).sum(-1)).reshape(-1, 1, 1)
+    return Bounded(dx, filters // groups * taps, norms, _each(windows, groups * channels))
 
 
 def _weight_grad(dw: F64, dy: F32, x: F32, attrs: Attrs, space: Workspace) -> Bounded:
@@ -100,13 +100,14 @@ def _weight_grad(dw: F64, dy: F32, x: F32, attrs: Attrs, space: Workspace) -> Bo
     (images, filters, *plane), (_, channels, *size), kernel = dy.shape, x.shape, (dw.shape[2], dw.shape[3])
     squares = wide_squares(dy.reshape(images * filters, math.prod(plane), 1), space)
     norms = np.sqrt(squares.reshape(images, filters).sum(0)).reshape(-1, 1, 1, 1)
-    planes = wide_squares(x.reshape(1, images, channels * math.prod(size)), space)
+    places = math.prod(size)
+    planes = wide_squares(x.reshape(1, images, channels * places), space).reshape(channels, places)
     # A tap reads a window whose taps are the places of the output.
     axes = _axes(size, kernel, plane, attrs["dilation"], attrs["stride"], attrs["padding"])
-    read = _window_norms(planes, axes, False, space).reshape(-1, dw.shape[1], *kernel)
-    groups = read.shape[0]
+    read = _window_norms(planes, axes, False, space).reshape(1, channels, *kernel)
+    groups = int(attrs["groups"])
     if groups > 1:
-        read = np.repeat(read, filters // groups, axis=0)
+        read = np.repeat(read.reshape(groups, channels // groups, *kernel), filters // groups, axis=0)
     return Bounded(dw, images * math.prod(plane), norms, read)
 
 
@@ -126,12 +127,12 @@ def _axes(
 
 
 def _window_norms(planes: F64, axes: list[int], turned: bool, space: Workspace) -> F64:
+    """Of each of the planes [planes, *], at windows, or turned at places."""
     result = axes[0] * axes[6] if turned else axes[1] * axes[7]
-    read = axes[1] * axes[7] if turned else axes[0] * axes[6]
-    count = planes.size // max(read, 1)
-    norms, words = space.array((count, result)), np.array([*axes, int(turned)], np.int64)
+    norms = space.array((planes.shape[0], result))
+    words = np.array([*axes, int(turned)], np.int64)
     if LIBRARY.repops_window_norms(
-        *(words.ctypes.data, count, address_of(planes), address_of(norms)),
+        *(words.ctypes.data, planes.shape[0], address_of(planes), address_of(norms)),
         *(cpu.get_num_threads(), cpu.get_isa()),
     ):
         raise MemoryError("no memory for the kernel's working space")
