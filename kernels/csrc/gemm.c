@@ -192,11 +192,6 @@ static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const i
         }
 }
 
-BODY widen_body(const float *from, int64_t n, double *to) {
-    for (int64_t i = 0; i < n; i++) to[i] = from[i];
-}
-VARIANTS(widen, (const float *from, int64_t n, double *to), (from, n, to))
-
 // Taps that do not exist are read along with the others where that stays inside b. Where it would not, the
 // tap is moved inside, and its elements are fetched one by one afterwards.
 static void pack_b(const plan *p, const part *s, int64_t batch, const panel *columns, const taps *t,
@@ -308,7 +303,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
         int64_t place[CHUNK];
         if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
         pack_a(p, batch, m0, m1, place, depth, to->a);
-        if (g->binary64) widen[p->isa](to->a, panels * height * depth, to->a_wide);
+        if (g->binary64) widen(to->a, panels * height * depth, to->a_wide, p->isa);
         for (int64_t i = 0; i < g->parts; i++) {
             part s;
             g->find_part(g->context, i, &s);
