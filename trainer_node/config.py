@@ -126,8 +126,10 @@ class Settings(BaseSettings):
     """For the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where training runs. A verifier's single operators always run on the processor."""
-    evaluator: Literal["torch", "numpy", "blocked", "interleaved", "permuted", "halves", "direct"] = "torch"
-    """What computes jobs of the mode rounded-f64; all but the first two simulate other hardware."""
+    evaluator: Literal[
+        "torch", "unfolded", "numpy", "blocked", "interleaved", "permuted", "halves", "direct"
+    ] = "torch"
+    """What computes jobs of the mode rounded-f64; all but the first three simulate other hardware."""
     calibration: Path | None = None
     """Thresholds for a trainer's dense logs, as `assay calibrate` writes them; the paper's fixed one if not set."""
     poll_s: float = Field(2.0, gt=0, le=3600)

@@ -16,6 +16,7 @@ typedef struct {
     int64_t n, g, c, f; // c and f of one group
     int64_t h, w, y, x, r, s;
     int64_t stride[2], padding[2], dilation[2];
+    int binary64; // the result
 } convolution;
 
 // Attributes are stride, padding, dilation, groups, each pair preceded by its count.
@@ -76,18 +77,18 @@ static void place_in_image(part *p, int64_t high, int64_t wide) {
 
 // How many images take turns, row by row, where rows are short: so many that the same row of all fills a
 // panel, for which taps above and below the image then do not exist at all.
-static int64_t images_together(int64_t images, int64_t row, int64_t kernel) {
-    const int64_t panel = 32;
-    if (kernel == 1 || (row > 8 && 2 * row != panel)) return 1;
+static int64_t images_together(int64_t images, int64_t row, int64_t kernel, int binary64) {
+    const int64_t panel = binary64 ? 16 : 32;
+    if (kernel == 1 || (4 * row > panel && 2 * row != panel)) return 1;
     int64_t together = max_i64(1, min_i64(images, panel / max_i64(row, 1)));
     while (images % together) together--;
     return together;
 }
 
-OPERATOR(conv2d) {
-    const convolution v = convolution_of(sig, input(sig, 0), input(sig, 1), output(sig, 0));
+static int forward(call k, int binary64) {
+    const convolution v = convolution_of(k.sig, input(k.sig, 0), input(k.sig, 1), output(k.sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
-    const int64_t together = images_together(v.n, v.x, v.r);
+    const int64_t together = images_together(v.n, v.x, v.r, binary64);
     part all = {
         .columns = {{v.n / together, v.y, together, v.x}},
         .taps = {{1, v.c, v.r, v.s}},
@@ -105,28 +106,29 @@ OPERATOR(conv2d) {
         .batch = v.g,
         .rows = v.f,
         .taps = all.taps,
-        .a = data[1],
+        .a = k.data[1],
         .a_batch = v.f * v.c * window,
         .a_row = v.c * window,
         .a_tap = all.number,
-        .b = data[0],
+        .b = k.data[0],
         .b_batch = v.c * in,
         .b_size = v.n * v.g * v.c * in,
-        .c = data[2],
+        .c = k.data[2],
         .c_batch = v.f * out,
         .c_row = out,
         .high = v.h,
         .wide = v.w,
+        .binary64 = binary64,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
         .context = &all,
     };
-    return gemm_run(&g, threads, (enum isa)isa);
+    return gemm_run(&g, k.threads, k.isa);
 }
 
-OPERATOR(conv2d_weight_grad) {
-    const convolution v = convolution_of(sig, input(sig, 1), output(sig, 0), input(sig, 0));
+static int weight_grad(call k, int binary64) {
+    const convolution v = convolution_of(k.sig, input(k.sig, 1), output(k.sig, 0), input(k.sig, 0));
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     part all = {
         .columns = {{1, v.c, v.r, v.s}},
@@ -145,24 +147,25 @@ OPERATOR(conv2d_weight_grad) {
         .batch = v.g,
         .rows = v.f,
         .taps = all.taps,
-        .a = data[0],
+        .a = k.data[0],
         .a_batch = v.f * out,
         .a_row = out,
         .a_tap = {0, {0, v.g * v.f * out, v.x, 1}},
-        .b = data[1],
+        .b = k.data[1],
         .b_batch = v.c * in,
         .b_size = v.n * v.g * v.c * in,
-        .c = data[2],
+        .c = k.data[2],
         .c_batch = v.f * v.c * window,
         .c_row = v.c * window,
         .high = v.h,
         .wide = v.w,
+        .binary64 = binary64,
         .parts = 1,
         .columns = count_of(&all.columns),
         .find_part = only_part,
         .context = &all,
     };
-    return gemm_run(&g, threads, (enum isa)isa);
+    return gemm_run(&g, k.threads, k.isa);
 }
 
 // ------------------------------------------------------------------------------------------- input gradient
@@ -197,7 +200,7 @@ static void input_grad_part(const void *context, int64_t i, part *p) {
     const int64_t across = min_i64(v->stride[1], v->w);
     const class y = class_of(i / across, v->h, v->r, v->stride[0], v->padding[0], v->dilation[0]);
     const class x = class_of(i % across, v->w, v->s, v->stride[1], v->padding[1], v->dilation[1]);
-    const int64_t together = images_together(v->n, x.positions, v->r);
+    const int64_t together = images_together(v->n, x.positions, v->r, v->binary64);
     *p = (part){
         .columns = {{v->n / together, y.positions, together, x.positions}},
         .taps = {{1, v->f, y.taps, x.taps}},
@@ -214,38 +217,79 @@ static void input_grad_part(const void *context, int64_t i, part *p) {
     place_in_image(p, v->y, v->x);
 }
 
+typedef struct {
+    void *to;
+    int binary64;
+} filled;
+
 static void fill(void *context, int64_t begin, int64_t end) {
-    float *to = context;
-    for (int64_t i = begin; i < end; i++) to[i] = -0.0f;
+    const filled *c = context;
+    for (int64_t i = begin; i < end; i++)
+        if (c->binary64)
+            ((double *)c->to)[i] = -0.0;
+        else
+            ((float *)c->to)[i] = -0.0f;
 }
 
-OPERATOR(conv2d_input_grad) {
-    const convolution v = convolution_of(sig, output(sig, 0), input(sig, 1), input(sig, 0));
+static int input_grad(call k, int binary64) {
+    convolution v = convolution_of(k.sig, output(k.sig, 0), input(k.sig, 1), input(k.sig, 0));
+    v.binary64 = binary64;
     // With steps wider than the kernel most positions are read by no tap.
     const int few = v.r < v.stride[0] || v.s < v.stride[1];
-    if (few) parallel(threads, elements(output(sig, 0)), THREAD_WORK, fill, data[2]);
+    filled all = {k.data[2], binary64};
+    if (few) parallel(k.threads, elements(output(k.sig, 0)), THREAD_WORK, fill, &all);
     const int64_t window = v.r * v.s, in = v.h * v.w, out = v.y * v.x;
     const gemm g = {
         .batch = v.g,
         .rows = v.c,
         .taps = {{1, v.f, v.r, v.s}},
-        .a = data[1],
+        .a = k.data[1],
         .a_batch = v.f * v.c * window,
         .a_row = window,
         .a_tap = {0, {0, v.c * window, v.s, 1}},
-        .b = data[0],
+        .b = k.data[0],
         .b_batch = v.f * out,
         .b_size = v.n * v.g * v.f * out,
-        .c = data[2],
+        .c = k.data[2],
         .c_batch = v.c * in,
         .c_row = in,
         .high = v.y,
         .wide = v.x,
+        .binary64 = binary64,
         .parts = min_i64(v.stride[0], v.h) * min_i64(v.stride[1], v.w),
         .columns = v.n * ceil_div(v.h, v.stride[0]) * ceil_div(v.w, v.stride[1]),
         .filled = few,
         .find_part = input_grad_part,
         .context = &v,
     };
-    return gemm_run(&g, threads, (enum isa)isa);
+    return gemm_run(&g, k.threads, k.isa);
+}
+
+// ------------------------------------------------------------------------------------------------- operators
+
+OPERATOR(conv2d) {
+    return forward(CALL, 0);
+}
+
+OPERATOR(conv2d_weight_grad) {
+    return weight_grad(CALL, 0);
+}
+
+OPERATOR(conv2d_input_grad) {
+    return input_grad(CALL, 0);
+}
+
+// The same operators with results in binary64, in an order of their own (repops/wide_conv.py): no tap that
+// does not exist is multiplied.
+
+OPERATOR(wide_conv2d) {
+    return forward(CALL, 1);
+}
+
+OPERATOR(wide_conv2d_weight_grad) {
+    return weight_grad(CALL, 1);
+}
+
+OPERATOR(wide_conv2d_input_grad) {
+    return input_grad(CALL, 1);
 }

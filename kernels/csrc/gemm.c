@@ -15,7 +15,8 @@
 
 typedef struct {
     const gemm *g;
-    const microkernel *kernel;
+    const product_kernel *kernel;
+    const microkernel *moves; // of binary32, in which panels are packed
     enum isa isa;
     int64_t tiles_m, tiles_n;
     int64_t packed[CHUNK]; // where the steps of a panel of B are
@@ -46,6 +47,11 @@ typedef struct {
     const int64_t *a_step, *b_step;
     int64_t a_some[CHUNK], b_some[CHUNK];
 } panel;
+
+// Element i of C, or of a panel of A.
+static void *item(const plan *p, void *from, int64_t i) {
+    return (char *)from + i * p->kernel->item;
+}
 
 void only_part(const void *context, int64_t i, part *p) {
     (void)i;
@@ -182,7 +188,7 @@ static void pack_a(const plan *p, int64_t batch, int64_t m0, int64_t m1, const i
                              .lane_apart = apart(g->a_row),
                              .step_apart = apart(g->a_tap.stride[LOOPS - 1])};
             from.step_runs = count_runs(from.step, from.steps, from.step_apart);
-            pack(&from, p->kernel, out + (m - m0) * count + k * height, height);
+            pack(&from, p->moves, out + (m - m0) * count + k * height, height);
         }
 }
 
@@ -206,7 +212,7 @@ static void pack_b(const plan *p, const part *s, int64_t batch, const panel *col
         last = min_i64(last, g->b_size - batch * g->b_batch - 1 - lane[j]);
     }
     if (columns->whole || (!s->far && first <= t->b_low && t->b_high <= last)) {
-        pack(&from, p->kernel, out, width);
+        pack(&from, p->moves, out, width);
         return;
     }
     const int some = !s->far && first <= last;
@@ -214,7 +220,7 @@ static void pack_b(const plan *p, const part *s, int64_t batch, const panel *col
     for (int64_t k = 0; k < from.steps; k++) moved[k] = max_i64(first, min_i64(last, step[k]));
     if (some) {
         from.step = moved;
-        pack(&from, p->kernel, out, width);
+        pack(&from, p->moves, out, width);
     }
     for (int64_t k = 0; k < from.steps; k++) {
         if (some && moved[k] == step[k]) continue;
@@ -235,18 +241,19 @@ static void prefetch_b(const float *next, const taps *t, int64_t i, int64_t part
 }
 
 // `c` is where the rows begin.
-static void store(const plan *p, const part *s, const float *acc, int add, int64_t rows, const panel *columns,
-                  float *c) {
+static void store(const plan *p, const part *s, void *acc, int add, int64_t rows, const panel *columns,
+                  void *c) {
     const int64_t step = apart(s->c_column.stride[LOOPS - 1]);
     for (int64_t j = 0, n; j < columns->count; j += n) {
         n = run_of(columns->c + j, columns->count - j, step);
-        p->kernel->store(acc + j, p->kernel->width, add, rows, n, step, c + columns->c[j], p->g->c_row);
+        p->kernel->store(item(p, acc, j), p->kernel->width, add, rows, n, step, item(p, c, columns->c[j]),
+                         p->g->c_row);
     }
 }
 
 // The chunk's totals of `rows` rows and a panel of columns, stored or added.
-static void multiply(const plan *p, const part *s, const panel *columns, const float *a,
-                     const float *const b[2], int64_t rows, int add, float *c) {
+static void multiply(const plan *p, const part *s, const panel *columns, const void *a,
+                     const float *const b[2], int64_t rows, int add, void *c) {
     const int64_t width = p->kernel->width, half = width / 2;
     chunk_product product = {.rows = rows,
                              .columns = columns->count,
@@ -260,23 +267,33 @@ static void multiply(const plan *p, const part *s, const panel *columns, const f
                              .mask = columns->whole ? 0 : columns->exists};
     if (columns->near_c) {
         product.add = add, product.row = p->g->c_row;
-        product.c[0] = c + columns->c[0];
-        product.c[1] = columns->count > half ? c + columns->c[half] : product.c[0];
+        product.c[0] = item(p, c, columns->c[0]);
+        product.c[1] = columns->count > half ? item(p, c, columns->c[half]) : product.c[0];
         p->kernel->multiply(&product);
     } else {
-        _Alignas(64) float acc[MAX_HEIGHT * MAX_WIDTH];
-        product.row = width, product.c[0] = acc, product.c[1] = acc + half;
+        _Alignas(64) union {
+            float of_binary32[MAX_HEIGHT * MAX_WIDTH];
+            double of_binary64[MAX_HEIGHT * MAX_WIDTH];
+        } acc;
+        product.row = width, product.c[0] = &acc, product.c[1] = item(p, &acc, half);
         p->kernel->multiply(&product);
-        store(p, s, acc, add, rows, columns, c);
+        store(p, s, &acc, add, rows, columns, c);
     }
 }
 
+// What one thread packs: panels of A, binary64 as well if that is wanted, and one of B.
+typedef struct {
+    float *a, *b;
+    double *a_wide;
+} buffers;
+
 // Rows m0 <= m < m1 of the panels n0 <= n < n1 of every part.
-static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *a,
-                 float *b) {
+static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                 const buffers *to) {
     const gemm *g = p->g;
     const int64_t height = p->kernel->height, width = p->kernel->width;
     const int64_t panels = ceil_div(m1 - m0, height), total = count_of(&g->taps);
+    void *const panel_a = g->binary64 ? (void *)to->a_wide : to->a;
     taps t;
     panel columns;
     memset(&columns, 0, offsetof(panel, exists)); // of a short panel, more is looked at
@@ -285,7 +302,8 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
         const int64_t depth = min_i64(CHUNK, total - k);
         int64_t place[CHUNK];
         if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
-        pack_a(p, batch, m0, m1, place, depth, a);
+        pack_a(p, batch, m0, m1, place, depth, to->a);
+        if (g->binary64) widen(to->a, panels * height * depth, to->a_wide, p->isa);
         for (int64_t i = 0; i < g->parts; i++) {
             part s;
             g->find_part(g->context, i, &s);
@@ -295,12 +313,12 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
             const int64_t end = min_i64(n1 * width, count_of(&s.columns));
             for (int64_t n = n0 * width; n < end; n += width) {
                 find_panel(p, &s, n, min_i64(width, end - n), &t, &columns);
-                const float *all = g->b + batch * g->b_batch, *from[2] = {b, b + width / 2};
+                const float *all = g->b + batch * g->b_batch, *from[2] = {to->b, to->b + width / 2};
                 if (columns.near_b) {
                     from[0] = element(all, columns.b[0]);
                     from[1] = columns.count > width / 2 ? element(all, columns.b[width / 2]) : from[0];
                 } else {
-                    pack_b(p, &s, batch, &columns, &t, b);
+                    pack_b(p, &s, batch, &columns, &t, to->b);
                 }
                 int64_t next = 0;
                 const int more = n + width < end;
@@ -308,8 +326,9 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
                 for (int64_t j = 0; j < panels; j++) {
                     const int64_t m = m0 + j * height;
                     if (more) prefetch_b(element(all, next), &t, j, panels);
-                    multiply(p, &s, &columns, a + j * height * depth, from, min_i64(height, m1 - m), k > 0,
-                             g->c + batch * g->c_batch + m * g->c_row);
+                    multiply(p, &s, &columns, item(p, panel_a, j * height * depth), from,
+                             min_i64(height, m1 - m), k > 0,
+                             item(p, g->c, batch * g->c_batch + m * g->c_row));
                 }
             }
         }
@@ -328,23 +347,26 @@ static void range(void *context, int64_t begin, int64_t end) {
     const int64_t panels_m = ceil_div(g->rows, height), panels_n = ceil_div(g->columns, width);
     const int64_t depth = min_i64(CHUNK, max_i64(1, count_of(&g->taps)));
     const int64_t tile_m = ceil_div(panels_m, p->tiles_m) * height;
-    float *a = aligned_alloc(64, (size_t)(ceil_div(tile_m * depth, 16) * 64));
-    float *b = aligned_alloc(64, (size_t)(ceil_div(width * depth, 16) * 64));
-    if (a && b) {
+    const size_t of_a = (size_t)(ceil_div(tile_m * depth, 16) * 64);
+    const buffers to = {.a = aligned_alloc(64, of_a),
+                        .b = aligned_alloc(64, (size_t)(ceil_div(width * depth, 16) * 64)),
+                        .a_wide = g->binary64 ? aligned_alloc(64, 2 * of_a) : 0};
+    if (to.a && to.b && (to.a_wide || !g->binary64)) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * height,
                  min_i64(g->rows, bound(panels_m, m + 1, p->tiles_m) * height),
-                 bound(panels_n, n, p->tiles_n), bound(panels_n, n + 1, p->tiles_n), a, b);
+                 bound(panels_n, n, p->tiles_n), bound(panels_n, n + 1, p->tiles_n), &to);
         }
     } else {
         __atomic_store_n(&p->failed, 1, __ATOMIC_RELAXED);
     }
-    free(a);
-    free(b);
+    free(to.a);
+    free(to.b);
+    free(to.a_wide);
 }
 
-#define TILE_ROWS 240          // the A panels of a tile, 480 KiB, stay in the second-level cache
+#define TILE_ROWS 240          // of binary32, of binary64 half as many: 480 KiB, in the second-level cache
 #define TILE_COLUMNS 2048      // its part of C, 2 MiB, in the third
 #define PART (4 * THREAD_WORK) // multiply-adds
 
@@ -360,9 +382,9 @@ static int reads_directly(const gemm *g) {
 }
 
 int gemm_run(const gemm *g, int threads, enum isa isa) {
-    const microkernel *kernel = microkernels[isa];
+    const product_kernel *kernel = g->binary64 ? wide_kernels[isa] : &microkernels[isa]->product;
     plan p;
-    p.g = g, p.kernel = kernel, p.isa = isa, p.failed = 0;
+    p.g = g, p.kernel = kernel, p.moves = microkernels[isa], p.isa = isa, p.failed = 0;
     const int64_t total = g->batch * g->rows * g->columns;
     if (total == 0) return 0;
     p.direct = reads_directly(g);
@@ -370,7 +392,7 @@ int gemm_run(const gemm *g, int threads, enum isa isa) {
 
     const int64_t panels_m = ceil_div(g->rows, kernel->height),
                   panels_n = ceil_div(g->columns, kernel->width);
-    p.tiles_m = ceil_div(panels_m, TILE_ROWS / kernel->height);
+    p.tiles_m = ceil_div(panels_m, TILE_ROWS * (int64_t)sizeof(float) / kernel->item / kernel->height);
     p.tiles_n = ceil_div(panels_n, max_i64(1, TILE_COLUMNS / kernel->width / g->parts));
     const int64_t work = total * max_i64(1, count_of(&g->taps));
     const int64_t parts = min_i64(threads, max_i64(1, work / PART));

@@ -3,6 +3,9 @@
 // Order (docs/opset.md): k ascending in chunks of 512; in a chunk a chain of fma from -0; chunk totals are
 // added in ascending order.
 //
+// With `binary64` C is binary64, and so is all arithmetic: A and B are made so as they are used, their
+// products are exact.
+//
 // A convolution is one too: where its operands lie is linear in the nested loops that columns and taps are,
 // so its patches are never written out. What it adds are taps that do not exist.
 
@@ -35,7 +38,8 @@ typedef struct gemm {
     loops taps;
     linear a_tap;
     const float *a, *b;
-    float *c;
+    void *c;
+    int binary64;
     int64_t a_batch, b_batch, c_batch;
     int64_t a_row, c_row, b_size;
     int64_t high, wide;

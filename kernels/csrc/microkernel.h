@@ -16,34 +16,44 @@
 // aligned. With a mask, column j leaves out step k where bit j of mask[k] is clear, and does not read it.
 // Without one, what lies behind the last column of a half may be read. Half h of row i of C is at c[h] + i *
 // row: it becomes acc, or acc is added to it.
+//
+// B is binary32, whatever A's panels and C are.
 typedef struct {
     int64_t rows, columns, depth;
-    const float *a, *b[2];
+    const void *a;
+    const float *b[2];
     const int64_t *a_step, *b_step;
     const uint32_t *mask;
     int add;
-    float *c[2];
+    void *c[2];
     int64_t row;
 } chunk_product;
+
+// Panels of A are `height` rows, panels of B `width` columns; A's panels and C are of `item` bytes each
+// element.
+typedef struct {
+    int64_t height, width, item;
+    void (*multiply)(const chunk_product *p);
+    // c[i * row + j * apart] = (add ? its old value : -0) + acc[i * stride + j], for i < rows, j < columns;
+    // apart is 1 or 2
+    void (*store)(const void *acc, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
+                  void *c, int64_t row);
+} product_kernel;
 
 // An address by arithmetic that may wrap around; what no mask allows to be read may lie anywhere.
 static inline const float *element(const float *base, int64_t at) {
     return (const float *)((uintptr_t)base + (uintptr_t)at * sizeof *base);
 }
 
-// Panels of A are `height` rows, panels of B `width` columns. Every `apart` is 1 or 2.
+// Of binary32 throughout. Every `apart` is 1 or 2.
 typedef struct {
-    int64_t height, width;
-    void (*multiply)(const chunk_product *p);
+    product_kernel product;
     // to[k * width + i] = from[first + i * apart + step[k]], for i < lanes <= MAX_WIDTH and k < steps
     void (*copy)(const float *from, int64_t first, int64_t lanes, int64_t apart, const int64_t *step,
                  int64_t steps, float *to, int64_t width);
     // to[k * width + i] = from[first + k * apart + lane[i]], for any number of lanes, k < steps
     void (*transpose)(const float *from, int64_t first, int64_t steps, int64_t apart, const int64_t *lane,
                       int64_t lanes, float *to, int64_t width);
-    // c[i * row + j * apart] = (add ? its old value : -0) + acc[i * stride + j], for i < rows, j < columns
-    void (*store)(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
-                  float *c, int64_t row);
     // sum[i] = chain over k < steps of fma(vector[k], from[i * stride + k], .) from sum[i], for i < rows
     void (*dot)(const float *vector, const float *from, int64_t stride, int64_t steps, int64_t rows,
                 float *sum);
@@ -52,6 +62,12 @@ typedef struct {
 extern const microkernel *const microkernels[ISA_COUNT];
 #if defined(__x86_64__)
 extern const microkernel avx2_kernel, avx512_kernel;
+#endif
+
+// Of binary64 results from binary32 operands (microkernel_wide.h).
+extern const product_kernel *const wide_kernels[ISA_COUNT];
+#if defined(__x86_64__)
+extern const product_kernel avx2_wide, avx512_wide;
 #endif
 
 #endif

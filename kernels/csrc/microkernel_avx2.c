@@ -23,7 +23,7 @@ INLINE void block(const chunk_product *p, int steps, const uint32_t *mask) {
 #pragma GCC unroll 6
     for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
     for (int64_t k = 0; k < p->depth; k++) {
-        const float *a = p->a + (steps ? p->a_step[k] : k * HEIGHT);
+        const float *a = (const float *)p->a + (steps ? p->a_step[k] : k * HEIGHT);
         __m256 column[2], exists[2];
 #pragma GCC unroll 2
         for (int v = 0; v < 2; v++) {
@@ -49,7 +49,7 @@ INLINE void block(const chunk_product *p, int steps, const uint32_t *mask) {
 #pragma GCC unroll 6
         for (int i = 0; i < HEIGHT; i++) {
             if (i >= p->rows) continue;
-            float *c = p->c[v] + i * p->row;
+            float *c = (float *)p->c[v] + i * p->row;
             const __m256 old = p->add ? _mm256_maskload_ps(c, kept) : _mm256_set1_ps(-0.0f);
             _mm256_maskstore_ps(c, kept, _mm256_add_ps(old, sum[i][v]));
         }
@@ -110,8 +110,10 @@ TARGET_AVX2 static void transpose(const float *from, int64_t first, int64_t step
         for (int64_t k = 0; k < steps; k++) to[k * width + i] = from[first + k * apart + lane[i]];
 }
 
-TARGET_AVX2 static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns,
-                              int64_t apart, float *c, int64_t row) {
+TARGET_AVX2 static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns,
+                              int64_t apart, void *to, int64_t row) {
+    const float *acc = from;
+    float *c = to;
     for (int64_t i = 0; i < rows; i++, acc += stride, c += row) {
         int64_t j = 0;
         for (; j + LANES <= columns && apart == 1; j += LANES) {
@@ -151,5 +153,5 @@ TARGET_AVX2 static void dot(const float *vector, const float *from, int64_t stri
         for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
 }
 
-const microkernel avx2_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
+const microkernel avx2_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
 #endif

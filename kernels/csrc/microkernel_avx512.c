@@ -33,7 +33,7 @@ INLINE void finish(int height, int vectors, const chunk_product *p, __m512 sum[H
         const __mmask16 kept = low_bits(p->columns - v * LANES);
 #pragma GCC unroll 12
         for (int i = 0; i < height; i++) {
-            float *c = p->c[v] + i * p->row;
+            float *c = (float *)p->c[v] + i * p->row;
             if (!whole && i >= p->rows) continue;
             if (!whole)
                 add_to(c, kept, p->add, sum[i][v]);
@@ -55,7 +55,7 @@ INLINE void block(int height, int vectors, int steps, const chunk_product *p, co
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) sum[i][v] = _mm512_set1_ps(-0.0f);
     for (int64_t k = 0; k < depth; k++) {
-        const float *a = p->a + (steps ? a_step[k] : k * HEIGHT);
+        const float *a = (const float *)p->a + (steps ? a_step[k] : k * HEIGHT);
         __m512 column[2];
         __mmask16 exists[2];
 #pragma GCC unroll 2
@@ -204,21 +204,23 @@ TARGET_AVX512 static void transpose(const float *from, int64_t first, int64_t st
         transpose_apart(from, first, steps, 2, lane, lanes, to, width);
 }
 
-TARGET_AVX512 static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns,
-                                int64_t apart, float *c, int64_t row) {
+TARGET_AVX512 static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns,
+                                int64_t apart, void *to, int64_t row) {
+    const float *acc = from;
+    float *c = to;
     const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
     const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     for (int64_t j = 0; j < columns; j += LANES) {
         const int64_t n = min_i64(LANES, columns - j);
         for (int64_t i = 0; i < rows; i++) {
             const __m512 sum = _mm512_maskz_loadu_ps(low_bits(n), acc + i * stride + j);
-            float *to = c + (i * row + j * apart);
+            float *at = c + (i * row + j * apart);
             if (apart == 1) {
-                add_to(to, low_bits(n), add, sum);
+                add_to(at, low_bits(n), add, sum);
             } else {
-                add_to(to, 0x5555 & low_bits(2 * n), add, _mm512_permutexvar_ps(low, sum));
+                add_to(at, 0x5555 & low_bits(2 * n), add, _mm512_permutexvar_ps(low, sum));
                 if (n > 8)
-                    add_to(to + LANES, 0x5555 & low_bits(2 * n - LANES), add,
+                    add_to(at + LANES, 0x5555 & low_bits(2 * n - LANES), add,
                            _mm512_permutexvar_ps(high, sum));
             }
         }
@@ -293,5 +295,5 @@ TARGET_AVX512 static void dot(const float *vector, const float *from, int64_t st
     }
 }
 
-const microkernel avx512_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
+const microkernel avx512_kernel = {{HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
 #endif

@@ -12,7 +12,7 @@ static void multiply(const chunk_product *p) {
     for (int i = 0; i < HEIGHT * WIDTH; i++) acc[i] = -0.0f;
     for (int64_t k = 0; k < p->depth; k++)
         for (int64_t j = 0; j < p->columns; j++) {
-            const float *a = p->a + (p->a_step ? p->a_step[k] : k * HEIGHT);
+            const float *a = (const float *)p->a + (p->a_step ? p->a_step[k] : k * HEIGHT);
             if (p->mask && !(p->mask[k] >> j & 1)) continue;
             const float b = *element(p->b[j / HALF], (p->b_step ? p->b_step[k] : k * WIDTH) + j % HALF);
             for (int64_t i = 0; i < p->rows; i++) {
@@ -22,7 +22,7 @@ static void multiply(const chunk_product *p) {
         }
     for (int64_t i = 0; i < p->rows; i++)
         for (int64_t j = 0; j < p->columns; j++) {
-            float *to = &p->c[j / HALF][i * p->row + j % HALF];
+            float *to = (float *)p->c[j / HALF] + i * p->row + j % HALF;
             *to = (p->add ? *to : -0.0f) + acc[i * WIDTH + j];
         }
 }
@@ -39,12 +39,14 @@ static void transpose(const float *from, int64_t first, int64_t steps, int64_t a
         for (int64_t i = 0; i < lanes; i++) to[k * width + i] = from[first + k * apart + lane[i]];
 }
 
-static void store(const float *acc, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
-                  float *c, int64_t row) {
+static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns, int64_t apart,
+                  void *to, int64_t row) {
+    const float *acc = from;
+    float *c = to;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
-            float *to = &c[i * row + j * apart];
-            *to = (add ? *to : -0.0f) + acc[i * stride + j];
+            float *at = &c[i * row + j * apart];
+            *at = (add ? *at : -0.0f) + acc[i * stride + j];
         }
 }
 
@@ -54,7 +56,8 @@ static void dot(const float *vector, const float *from, int64_t stride, int64_t 
         for (int64_t k = 0; k < steps; k++) sum[i] = fmaf(vector[k], from[i * stride + k], sum[i]);
 }
 
-static const microkernel portable_kernel = {HEIGHT, WIDTH, multiply, copy, transpose, store, dot};
+static const microkernel portable_kernel = {
+    {HEIGHT, WIDTH, sizeof(float), multiply, store}, copy, transpose, dot};
 
 #if defined(__x86_64__)
 const microkernel *const microkernels[ISA_COUNT] = {&portable_kernel, &avx2_kernel, &avx512_kernel};

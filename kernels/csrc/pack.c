@@ -1,4 +1,5 @@
-// A panel is copied along runs of lanes, or transposed along runs of steps, whichever are longer.
+// Panels, binary32 and made binary64. One is copied along runs of lanes, or transposed along runs of steps,
+// whichever are longer.
 
 #include "pack.h"
 
@@ -16,4 +17,13 @@ void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width
                               width);
         }
     }
+}
+
+BODY widen_panels_body(const float *from, int64_t n, double *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = from[i];
+}
+VARIANTS(widen_panels, (const float *from, int64_t n, double *to), (from, n, to))
+
+void widen(const float *from, int64_t n, double *to, enum isa isa) {
+    widen_panels[isa](from, n, to);
 }

@@ -36,4 +36,7 @@ typedef struct {
 // to[k * width + i] = lane i of step k
 void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width);
 
+// to[i] = from[i]
+void widen(const float *from, int64_t n, double *to, enum isa isa);
+
 #endif

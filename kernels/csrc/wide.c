@@ -155,3 +155,58 @@ REPOPS_EXPORT void repops_wide_sum(int64_t outer, int64_t n, int64_t inner, cons
     sums c = {x, sum, magnitude, n, inner, (enum isa)isa};
     parallel(threads, outer, max_i64(1, THREAD_WORK / 4 / max_i64(1, n * inner)), sums_range, &c);
 }
+
+// -------------------------------------------------------------------------------------------------- squares
+
+typedef struct {
+    const float *x;
+    double *sum;
+    int64_t n, inner, blocks;
+    enum isa isa;
+} squares;
+
+#define BLOCK 512 // sums that stay in the first-level cache
+
+BODY squares_of_row_body(const float *x, int64_t n, double *sum) {
+    double s[GROUP] = {0};
+    int64_t i = 0;
+    for (; i + GROUP <= n; i += GROUP) {
+        NO_DEPENDENCE
+        for (int64_t j = 0; j < GROUP; j++) s[j] += (double)x[i + j] * x[i + j];
+    }
+    for (; i < n; i++) s[0] += (double)x[i] * x[i];
+    for (int64_t j = 1; j < GROUP; j++) s[0] += s[j];
+    *sum = s[0];
+}
+VARIANTS(squares_of_row, (const float *x, int64_t n, double *sum), (x, n, sum))
+
+BODY squares_of_columns_body(const float *x, int64_t n, int64_t inner, int64_t columns, double *sum) {
+    for (int64_t i = 0; i < columns; i++) sum[i] = 0;
+    for (int64_t k = 0; k < n; k++) {
+        NO_DEPENDENCE
+        for (int64_t i = 0; i < columns; i++) sum[i] += (double)x[k * inner + i] * x[k * inner + i];
+    }
+}
+VARIANTS(squares_of_columns, (const float *x, int64_t n, int64_t inner, int64_t columns, double *sum),
+         (x, n, inner, columns, sum))
+
+static void squares_range(void *context, int64_t begin, int64_t end) {
+    const squares *c = context;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t outer = i / c->blocks, first = i % c->blocks * BLOCK;
+        const float *x = c->x + outer * c->n * c->inner + first;
+        double *sum = c->sum + outer * c->inner + first;
+        if (c->inner == 1)
+            squares_of_row[c->isa](x, c->n, sum);
+        else
+            squares_of_columns[c->isa](x, c->n, c->inner, min_i64(BLOCK, c->inner - first), sum);
+    }
+}
+
+// The squares of x[outer][n][inner] summed over n: [outer][inner].
+REPOPS_EXPORT void repops_wide_squares(int64_t outer, int64_t n, int64_t inner, const float *x, double *sum,
+                                       int threads, int isa) {
+    squares c = {x, sum, n, inner, ceil_div(inner, BLOCK), (enum isa)isa};
+    const int64_t work = n * min_i64(inner, BLOCK);
+    parallel(threads, outer * c.blocks, max_i64(1, THREAD_WORK / 4 / max_i64(1, work)), squares_range, &c);
+}

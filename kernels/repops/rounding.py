@@ -107,8 +107,10 @@ def round_all(x: F64, bits: int) -> F32:
 _SINGLE = ("add", "sub", "mul", "div", "sqrt")
 
 
-def single(name: str, operands: Sequence[F32], bits: int) -> F32:
+def single(name: str, operands: Sequence[F32], bits: int, out: F32 | None = None) -> F32:
     """add, sub, mul, div or sqrt of contiguous f32 arrays that broadcast, in binary64, rounded to grid(bits).
+
+    The result is in `out`, if that is given; it must not overlap an operand, unless it is one.
 
     Raises ValueError for another operation, ShapeError for other arrays.
     """
@@ -121,7 +123,11 @@ def single(name: str, operands: Sequence[F32], bits: int) -> F32:
     ):
         raise ShapeError("single: an operand is not a contiguous float32 array", name=name)
     shape = np.broadcast_shapes(*(v.shape for v in operands))
-    out = np.empty(shape, np.float32)
+    out = np.empty(shape, np.float32) if out is None else out
+    if out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        raise ShapeError(
+            "single: out is not a contiguous float32 array of the result's shape", shape=out.shape
+        )
     if not out.size:
         return out
     views = [np.broadcast_to(v, shape) for v in (operands[0], operands[-1])]

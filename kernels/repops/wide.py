@@ -20,11 +20,19 @@ from .opset import ShapeError
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
 
-for _function in (LIBRARY.repops_widen, LIBRARY.repops_wide_sum):
+for _function in (LIBRARY.repops_widen, LIBRARY.repops_wide_sum, LIBRARY.repops_wide_squares):
     _function.restype = None
 LIBRARY.repops_widen.argtypes = [*[ctypes.c_int64] * 4, *[ctypes.c_void_p] * 5, ctypes.c_int, ctypes.c_int]
 LIBRARY.repops_wide_sum.argtypes = [*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_int]
+LIBRARY.repops_wide_squares.argtypes = [
+    *(*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_int)
+]
+LIBRARY.repops_wide_scatter.restype = ctypes.c_int64
+LIBRARY.repops_wide_scatter.argtypes = [
+    *(*[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 9, ctypes.c_int, ctypes.c_int)
+]
 
 
 class Wide(NamedTuple):
@@ -93,3 +101,53 @@ def wide_sum(x: F32) -> tuple[F64, F64]:
         *(outer, n, inner, address_of(x), *map(address_of, found)), cpu.get_num_threads(), cpu.get_isa()
     )
     return found
+
+
+def wide_squares(x: F32, space: Workspace) -> F64:
+    """The squares of a contiguous f32 array [A, N, B], summed over the middle dimension: [A, B]."""
+    if x.ndim != 3 or x.dtype != np.float32 or not x.flags.c_contiguous:
+        raise ShapeError("wide_squares: x is not a contiguous float32 array of rank 3", shape=x.shape)
+    outer, n, inner = x.shape
+    found = space.array((outer, inner))
+    LIBRARY.repops_wide_squares(
+        *(outer, n, inner, address_of(x), address_of(found)), cpu.get_num_threads(), cpu.get_isa()
+    )
+    return found
+
+
+class Scattered(NamedTuple):
+    """Of the rows of a base that something was added to: which they are, ascending, and how many were added to each;
+    the sums, base included, and those of the magnitudes, [rows, ...].
+    """
+
+    rows: I64
+    added: I64
+    sums: F64
+    magnitudes: F64
+
+
+def wide_scatter(base: F32, index: I64, source: F32, space: Workspace) -> Scattered:
+    """source [*index.shape, ...] added to rows of base [R, ...], of contiguous arrays; indices outside are left out."""
+    for name, array, kind in (
+        ("base", base, np.float32),
+        ("index", index, np.int64),
+        ("source", source, np.float32),
+    ):
+        if array.dtype != kind or not array.flags.c_contiguous:
+            raise ShapeError(
+                f"wide_scatter: {name} is not a contiguous {kind.__name__} array", shape=array.shape
+            )
+    if base.ndim < 1:
+        raise ShapeError("wide_scatter: base has no rows", shape=base.shape)
+    if source.shape != (*index.shape, *base.shape[1:]):
+        raise ShapeError("wide_scatter: source does not fit index and base", shape=source.shape)
+    height, row = base.shape[0], base.shape[1:]
+    room, words = min(index.size, height), -(-height // 64)
+    met, before, rows, added = (space.array((n,)).view(np.int64) for n in (words, words, room, room))
+    sums, magnitudes = (space.array((room, *row)) for _ in range(2))
+    found = LIBRARY.repops_wide_scatter(
+        *(height, math.prod(row), index.size),
+        *map(address_of, (base, index, source, met, before, rows, added, sums, magnitudes)),
+        *(cpu.get_num_threads(), cpu.get_isa()),
+    )
+    return Scattered(rows[:found], added[:found], sums[:found], magnitudes[:found])

@@ -95,17 +95,22 @@ class RoundedCpu(Cpu):
         if plain and not self.is_alone(node, inputs):
             return super().operator(node, inputs)
         outputs = lookup(node.op).infer(list(inputs), node.attrs)
+        logged, rounding = self.is_logged(node, inputs), self._backend.rounding
 
         def bind(addresses: Sequence[int]) -> Call:
             operands = [_at(a, *spec) for a, spec in zip(addresses, inputs, strict=False)]
             results = [_at(a, *spec) for a, spec in zip(addresses[len(inputs) :], outputs, strict=True)]
 
-            def call() -> None:
+            def evaluate() -> None:
+                evaluation = self._backend.evaluator.evaluate(node.op, operands, node.attrs, rounding.bounds)
+                self._backend.round(node.number, node.op, operands, node.attrs, evaluation, results[0])
+
+            def execute() -> None:
                 found = self._backend.execute(node.number, node.op, operands, node.attrs)
                 for result, values in zip(results, found, strict=True):
                     np.copyto(result, values)
 
-            return call
+            return evaluate if logged else execute
 
         return bind
 

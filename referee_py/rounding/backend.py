@@ -111,7 +111,7 @@ class Rounded:
         evaluation: Evaluated,
         out: Array | None = None,
     ) -> Any:
-        """What the evaluation of a node is rounded to: in `out`, if it is given and has the evaluation's shape."""
+        """What the evaluation of a node is rounded to: in `out`, if it is given, which only arrays may be."""
         device = self.device
         if self._given is None:
             tau = self._tau(name, inputs, attrs)

@@ -44,7 +44,7 @@ def write(
     """A trainer's output, f32, where the evaluation lies, and its log.
 
     With `inputs`, arrays on the host, sums that no order changes have no entry (`additions`); they need none.
-    The output is in `out`, if that is given and the evaluation is about all of it. `tau` is of the dense form.
+    The output is in `out`, if that is given and the evaluation lies in numpy's memory. `tau` is of the dense form.
     """
     found = search(evaluation, rounding.bits, WRITTEN_WITHIN, out)
     places = _Places(found)

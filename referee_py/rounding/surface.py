@@ -80,7 +80,7 @@ Evaluated = Evaluation | Elsewhere
 
 
 def search(evaluation: Evaluated, bits: int, widen: float, out: Array | None = None) -> Surface:
-    """Round an evaluation, and find what lies in the band. The values are in `out`, if it is given and is for all."""
+    """Round an evaluation, and find what lies in the band. The whole output will be in `out`, if it is given."""
     if isinstance(evaluation, Evaluation):
         return OnHost(evaluation, bits, widen, out)
     return evaluation.search(bits, widen)
@@ -97,7 +97,7 @@ class OnHost:
         self.rows, self.narrow, self.wide = evaluation.rows, found.narrow, found.wide
         self.elements = evaluation.elements
         self.width = math.prod(evaluation.x.shape[1:])
-        self._evaluation, self._bits, self._rounded = evaluation, bits, found.values
+        self._evaluation, self._bits, self._rounded, self._out = evaluation, bits, found.values, out
         self._x, self._values = evaluation.x.reshape(-1), found.values.reshape(-1)
 
     def x(self, positions: I64) -> F64:
@@ -127,7 +127,10 @@ class OnHost:
         if rest is None:
             return self._rounded
         # NOTE: with +0 added there is no -0.
-        found = rest + _ZERO if self._bits == MAX_BITS else single("add", [rest, _ZERO], self._bits)
+        if self._bits == MAX_BITS:
+            found: Array = np.add(rest, _ZERO, out=self._out)
+        else:
+            found = single("add", [rest, _ZERO], self._bits, self._out)
         found[self.rows] = self._rounded
         return found
 

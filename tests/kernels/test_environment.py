@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import repops
 from repops import cpu
 from repops.library import ISA_NAMES
 from repops.opset import OPS
 from repops.selftest import digest, golden
+from repops.wide import Workspace, wide_scatter, wide_squares
+from repops.wide_conv import conv
 
 HERE = Path(__file__).parent
 FENV_WORDS = 8  # 32 bytes: glibc's fenv_t on x86-64, whose last word is MXCSR
@@ -47,6 +50,27 @@ def test_callers_environment_changes_nothing_and_is_restored(name, flags):
         set_mxcsr(saved)
     assert disturbed == golden()[name]
     assert left & flags == flags
+
+
+@x86_only
+def test_subnormal_operands_are_made_wide_where_others_flush_them():
+    least, attrs = 2.0**-149, {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    x, w = (np.full(shape, least, np.float32) for shape in ((1, 2, 9, 9), (3, 2, 3, 3)))
+    index, space = np.arange(9) % 4, Workspace()
+    saved = get_mxcsr()
+    try:
+        set_mxcsr(saved | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO)
+        product = conv("conv2d", x, w, attrs, space)
+        squares = wide_squares(x[0], space)
+        added = wide_scatter(x[0, 0], index, x[0, 1], space)
+        left = get_mxcsr()
+    finally:
+        set_mxcsr(saved)
+    assert left & (FLUSH_TO_ZERO | DENORMALS_ARE_ZERO)
+    assert product.x[0, 0, 4, 4] == 18 * least**2
+    assert product.left[0, 0, 0] == product.right[0, 0, 4, 4] == np.sqrt(18) * least
+    assert np.array_equal(squares, np.full((2, 9), 9 * least**2))
+    assert np.array_equal(added.sums[:, 0] / least, [4, 3, 3, 3])
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ TESTS = (
     "test_narrow.py",
     "test_philox.py",
     "test_selftest.py::test_the_kernels_give_the_digests",
+    "test_wide.py",
+    "test_wide_conv.py",
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -34,7 +34,7 @@ def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
     assert corrections > 10
 
 
-@pytest.mark.parametrize("name", ["torch", "direct"])
+@pytest.mark.parametrize("name", ["torch", "unfolded", "direct"])
 def test_a_stranger_s_dilation_takes_no_memory(name: str) -> None:
     """Taps a million apart, all outside but the middle one: zeros around the gradients would be terabytes."""
     far = 1 << 20

@@ -41,7 +41,8 @@ def run_command(
     evaluator: Annotated[
         str,
         typer.Option(
-            help="What computes in rounded-f64: torch, numpy, blocked, interleaved, permuted, halves or direct."
+            help="What computes in rounded-f64: torch, unfolded, numpy, blocked, interleaved, permuted, halves or "
+            "direct."
         ),
     ] = "torch",
     mode: ModeOption = None,

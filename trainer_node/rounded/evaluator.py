@@ -1,7 +1,7 @@
-"""Operators in binary64 through torch on the CPU: fast libraries, with the radii of the readable evaluation.
+"""Operators in binary64 through torch and repops on the CPU: fast libraries, with the radii of the readable evaluation.
 
-Operands are made binary64 together with the norms that radii are made of (repops.wide), so a radius costs next to
-nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
+Operands are made binary64 together with the norms that radii are made of (repops.wide, repops.wide_conv), so a radius
+costs next to nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 import repops.rounding
 import torch
 from repops.rounding import round_all
-from repops.wide import Wide, Workspace, wide_sum, widen
+from repops.wide import Wide, Workspace, wide_scatter, wide_sum, widen
+from repops.wide_conv import conv
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -26,8 +27,6 @@ from referee_py.rounding.evaluate import evaluate as readable
 from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
-from . import images
-
 Attrs = Mapping[str, Any]
 
 
@@ -36,7 +35,6 @@ class TorchEvaluator:
 
     name = "torch"
     device = None
-    max_unfolded = images.MAX_UNFOLDED
 
     def __init__(self) -> None:
         self._space = Workspace()
@@ -47,7 +45,7 @@ class TorchEvaluator:
             return readable(name, inputs, attrs, bounds)
         self._space.begin()
         evaluation = self._evaluate(name, inputs, attrs, bounds)
-        # NOTE: torch multiplies absent taps as zeros, and zero times an infinite weight is NaN. By docs/opset.md,
+        # NOTE: absent taps are multiplied as zeros, and zero times an infinite weight is NaN. By docs/opset.md,
         # section 2, they meet nothing.
         finite = all(np.isfinite(norms).all() for norms in evaluation.radius.factors)
         return (
@@ -63,7 +61,7 @@ class TorchEvaluator:
             case "mm" | "bmm", (a, b):
                 return self._product(a, b, bounds)
             case "conv2d" | "conv2d_input_grad" | "conv2d_weight_grad", (a, b):
-                return self._image(images.OPERATORS[name], a, b, attrs, bounds)
+                return self._image(name, a, b, attrs, bounds)
             case "scatter_add", (base, idx, src):
                 return self._scatter_add(base, idx, src, bounds)
         raise InvalidInput(f"{name} of {len(inputs)} inputs has no log; evaluate it as it is")
@@ -100,18 +98,9 @@ class TorchEvaluator:
         turned = widen(x.swapaxes(-1, -2), self._space)
         return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
 
-    # ------------------------------------------------------------------------------------------------ images
-
-    def widen(self, x: torch.Tensor) -> images.Wide:
-        """For `images`."""
-        return images.Wide(*map(torch.from_numpy, widen(x.contiguous().numpy(), self._space)))
-
-    def _image(
-        self, operator: images.Operator, a: Array, b: Array, attrs: Attrs, bounds: Bounds
-    ) -> Evaluation:
-        found = operator(self, torch.from_numpy(a), torch.from_numpy(b), attrs)
-        rows = _factor(found.terms, bounds) * found.left.numpy()
-        return _evaluation(found.x, rows, found.right.numpy())
+    def _image(self, name: str, a: Array, b: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
+        found = conv(name, a, b, attrs, self._space)
+        return bounded(*found, bounds)
 
     # ------------------------------------------------------------------------------------------------ sums
 
@@ -124,24 +113,23 @@ class TorchEvaluator:
 
     def _scatter_add(self, base: Array, idx: Array, src: Array, bounds: Bounds) -> Evaluation:
         """Only the rows that something is added to; the others are the base's."""
-        flat = idx.reshape(-1)
-        met = np.flatnonzero((flat >= 0) & (flat < base.shape[0]))
-        counts = np.bincount(flat[met], minlength=base.shape[0])
-        rows = np.flatnonzero(counts > 0)
-        numbers = np.empty(base.shape[0], np.int64)
-        numbers[rows] = np.arange(rows.size)
-        found = torch.from_numpy(src).reshape(flat.size, *base.shape[1:])[torch.from_numpy(met)].double()
-        start, where = torch.from_numpy(base[rows]).double(), torch.from_numpy(numbers[flat[met]])
-        total, magnitude = start.index_add(0, where, found), start.abs().index_add_(0, where, found.abs())
-        terms = 1 + counts[rows].reshape(-1, *[1] * (base.ndim - 1))
-        evaluation = _evaluation(total, factor(terms, bounds), magnitude.numpy())
-        return replace(evaluation, rows=rows, rest=base)
+        found = wide_scatter(base, idx, src, self._space)
+        # NOTE: most rows meet few others, so there are few factors.
+        factors = factor(np.arange(2 + found.added.max(initial=0)), bounds)
+        terms = factors[1 + found.added].reshape(-1, *[1] * (base.ndim - 1))
+        evaluation = _evaluation(found.sums, terms, found.magnitudes)
+        return replace(evaluation, rows=found.rows, rest=base)
 
     # ------------------------------------------------------------------------------------------------ functions
 
     def _function(self, name: str, inputs: Sequence[Array]) -> Evaluation:
         y = getattr(torch, name)(*(torch.from_numpy(v).double() for v in inputs)).numpy()
         return Evaluation(y, Radius((known(elementary_radius(y)),)))
+
+
+def bounded(x: F64, terms: int, left: F64, right: F64, bounds: Bounds) -> Evaluation:
+    """An evaluation of sums of so many terms, whose magnitudes add up to `left` times `right` or less."""
+    return _evaluation(x, _factor(terms, bounds) * left, right)
 
 
 @cache

@@ -3,12 +3,13 @@
 All of them are within the bounds that a job states, so all of them are honest; without rounding logs none of them
 would find another's weights.
 
-    torch        torch's own libraries, as they come
+    torch        products by torch's own library, convolutions and sums by repops' kernels
+    unfolded     convolutions, too, by torch's library, as products with unfolded images; so do the next four
     blocked      contracted dimensions in up to twelve blocks, one after the other, as a kernel with tiles does
     interleaved  every sixteenth term of them in one sum, as a kernel does that splits them among lanes
     permuted     contracted dimensions in an order of their own
     halves       contracted dimensions in two halves, the second one first
-    direct       convolutions by kernels for them, where the others multiply unfolded images
+    direct       convolutions by torch's own kernels for them
     numpy        numpy's library, its functions, and the readable convolutions
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from repops.rounding import round_all
+from repops.wide import widen
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -26,14 +28,29 @@ from referee_py.rounding.backend import Evaluator
 from referee_py.rounding.evaluate import Evaluation, evaluate
 from referee_py.rounding.mode import Bounds
 
-from .evaluator import Attrs, TorchEvaluator
+from . import images
+from .evaluator import Attrs, TorchEvaluator, bounded
 
 Tensor = torch.Tensor
 Parts = Callable[[int], Sequence[Tensor]]
 """The indices of each part of a dimension of that size."""
 
 
-class Split(TorchEvaluator):
+class Unfolded(TorchEvaluator):
+    """Convolutions as products with unfolded images. Implements `images.Library`."""
+
+    name = "unfolded"
+    max_unfolded = images.MAX_UNFOLDED
+
+    def widen(self, x: Tensor) -> images.Wide:
+        return images.Wide(*map(torch.from_numpy, widen(x.contiguous().numpy(), self._space)))
+
+    def _image(self, name: str, a: Array, b: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
+        found = images.OPERATORS[name](self, torch.from_numpy(a), torch.from_numpy(b), attrs)
+        return bounded(found.x.numpy(), found.terms, found.left.numpy(), found.right.numpy(), bounds)
+
+
+class Split(Unfolded):
     """Contracts parts of the contracted dimension, and adds up what it finds in their order."""
 
     def __init__(self, name: str, parts: Parts) -> None:
@@ -50,7 +67,7 @@ class Split(TorchEvaluator):
         return total
 
 
-class Direct(TorchEvaluator):
+class Direct(Unfolded):
     """Convolutions by torch's own kernels for them, as for images that are too large to be unfolded."""
 
     name = "direct"
@@ -97,6 +114,7 @@ def _halves(size: int) -> Sequence[Tensor]:
 
 VARIATIONS: dict[str, Callable[[], Evaluator]] = {
     "torch": TorchEvaluator,
+    "unfolded": Unfolded,
     "blocked": lambda: Split("blocked", _blocks),
     "interleaved": lambda: Split("interleaved", _lanes),
     "permuted": lambda: Split("permuted", _permutation),
