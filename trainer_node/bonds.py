@@ -40,12 +40,12 @@ GAME_GAS = {
 
 TRIAL_GAS = {
     "showOutputs": 735_000,
-    "reveal": 65_000,
+    "reveal": 68_000,
     "descend": 750_000,
     "showLeaf": 75_000,
     "compare": 2_340_000,
-    "post": 81_000,
-    "answer": 76_000,
+    "post": 83_000,
+    "answer": 78_000,
     "judge": 3_080_000,
 }
 """Of moves of a trial."""
