@@ -54,6 +54,8 @@ contract Handler is Ledger {
     /// @dev Something that the phase of some match allows, or what brings matches about.
     function _sensible(uint256 seed) private view returns (Act) {
         uint256 choice = (seed >> 2) % 16;
+        // NOTE: in a pause nothing comes to its end, so it is short.
+        if (choice > 12 && time.pausedUntil() != 0) return Act.Pause;
         if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
         if (choice == 2) return Act.Wait;
         if (choice == 3) {
