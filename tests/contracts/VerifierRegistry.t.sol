@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "./Base.t.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
+import {ITimed, ITimekeeper} from "contracts/interfaces/ITimekeeper.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
 /// @notice Verifiers come, move and go; their bond stays a while.
@@ -93,6 +94,18 @@ contract VerifierRegistryTest is Base {
         pass(7 days);
         vm.prank(vera);
         registry.withdrawBond();
+    }
+
+    /// @dev Neither where there is no contract, nor where one says nothing.
+    function test_withoutATimekeeperNothingBegins() public {
+        registry = new VerifierRegistry(1 ether, 7 days, ITimekeeper(address(0x71ED)));
+        _register();
+        for (uint256 i = 0; i < 2; ++i) {
+            vm.prank(vera);
+            vm.expectRevert(abi.encodeWithSelector(ITimed.NoTime.selector, address(0x71ED)));
+            registry.unregister();
+            vm.etch(address(0x71ED), hex"00");
+        }
     }
 
     function test_whoComesBackIsListedOnce() public {
