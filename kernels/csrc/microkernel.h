@@ -40,6 +40,13 @@ typedef struct {
                   void *c, int64_t row);
 } product_kernel;
 
+// f(steps, p, mask), with whether there are steps, and that there is no mask, as constants.
+#define WITH_CONSTANTS(f, p)                                                                                 \
+    ((p)->a_step && (p)->mask ? f(1, p, (p)->mask)                                                           \
+     : (p)->a_step            ? f(1, p, 0)                                                                   \
+     : (p)->mask              ? f(0, p, (p)->mask)                                                           \
+                              : f(0, p, 0))
+
 // An address by arithmetic that may wrap around; what no mask allows to be read may lie anywhere.
 static inline const float *element(const float *base, int64_t at) {
     return (const float *)((uintptr_t)base + (uintptr_t)at * sizeof *base);

@@ -18,7 +18,7 @@ INLINE __m256 lanes_of(uint32_t bits) {
 }
 
 // Whether there are steps and a mask is a constant where this is called.
-INLINE void block(const chunk_product *p, int steps, const uint32_t *mask) {
+INLINE void block(int steps, const chunk_product *p, const uint32_t *mask) {
     __m256 sum[HEIGHT][2];
 #pragma GCC unroll 6
     for (int i = 0; i < HEIGHT; i++) sum[i][0] = sum[i][1] = _mm256_set1_ps(-0.0f);
@@ -57,14 +57,7 @@ INLINE void block(const chunk_product *p, int steps, const uint32_t *mask) {
 }
 
 TARGET_AVX2 static void multiply(const chunk_product *p) {
-    if (p->a_step && p->mask)
-        block(p, 1, p->mask);
-    else if (p->a_step)
-        block(p, 1, 0);
-    else if (p->mask)
-        block(p, 0, p->mask);
-    else
-        block(p, 0, 0);
+    WITH_CONSTANTS(block, p);
 }
 
 // Two vectors that may overlap, rather than a loop of varying length.

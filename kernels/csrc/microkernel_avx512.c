@@ -97,14 +97,7 @@ INLINE void widths(int steps, const chunk_product *p, const uint32_t *mask) {
 }
 
 TARGET_AVX512 static void multiply(const chunk_product *p) {
-    if (p->a_step && p->mask)
-        widths(1, p, p->mask);
-    else if (p->a_step)
-        widths(1, p, 0);
-    else if (p->mask)
-        widths(0, p, p->mask);
-    else
-        widths(0, p, 0);
+    WITH_CONSTANTS(widths, p);
 }
 
 // The first n of 16 elements, n > 0. Reads no others.

@@ -81,14 +81,7 @@ INLINE void widths(int steps, const chunk_product *p, const uint32_t *bits) {
 }
 
 TARGET static void multiply(const chunk_product *p) {
-    if (p->a_step && p->mask)
-        widths(1, p, p->mask);
-    else if (p->a_step)
-        widths(1, p, 0);
-    else if (p->mask)
-        widths(0, p, p->mask);
-    else
-        widths(0, p, 0);
+    WITH_CONSTANTS(widths, p);
 }
 
 TARGET static void store(const void *from, int64_t stride, int add, int64_t rows, int64_t columns,

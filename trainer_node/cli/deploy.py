@@ -46,7 +46,10 @@ def deploy_command(
         str, typer.Option(help="Who may stop all clocks for a while; nobody if not given.")
     ] = NOBODY,
     pause_budget: Annotated[
-        int, typer.Option(help="Seconds that the clocks may stand still, all pauses together.")
+        int,
+        typer.Option(
+            help="Seconds that the clocks may stand still, all pauses together.", min=0, max=365 * DAY_S
+        ),
     ] = 30 * DAY_S,
     force: Annotated[bool, typer.Option(help="Replace a deployment file whose contracts are live.")] = False,
 ) -> None:
