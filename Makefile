@@ -13,7 +13,9 @@ NODE := node_modules/.installed
 KERNELS := .build/kernels/.built
 CONTRACTS := .build/contracts.built
 AUDIT := .build/audit/.installed
-PYTEST := $(BIN)/pytest -n 2
+PYTEST := $(BIN)/pytest -n 3
+# Without the name of the folder whenever make calls itself.
+MAKEFLAGS += --no-print-directory
 # A folder counts as a source too: its time changes when a file in it is added, renamed or removed.
 sources = $(foreach dir,$(wildcard $(1)),$(shell find $(dir) \( -type d -o $(2) \) -not -path '*/.*' -not -name __pycache__))
 C_SOURCES := $(call sources,kernels/csrc,-name '*.[ch]')
@@ -68,16 +70,25 @@ demo: setup ## Run the demonstration on a local chain
 	$(BIN)/assay demo $(ARGS)
 
 .PHONY: test
-test: setup lint forge-test ## Lint, contract tests and the quick Python tests
-	$(PYTEST) -m 'not slow' $(ARGS)
+test: ## Lint, contract tests and the quick Python tests
+	@# Compiling the contracts' tests takes minutes on every core, the Python tests wait for chains and clocks: side by side.
+	@$(MAKE) --jobs=2 setup
+	@$(MAKE) --jobs=2 lint forge-test python-test
 
 .PHONY: test-all
-test-all: setup lint forge-test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains, and what audits contracts
-	$(PYTEST) $(ARGS)
+test-all: test forge-test-portable campaign mutants coverage slither prove ## As test, with slow tests, older chains, and what audits contracts
+	$(PYTEST) -m slow $(ARGS)
 
+.PHONY: python-test
+python-test: setup ## The quick Python tests alone; ARGS="tests/float -x" passes options on
+	$(PYTEST) -m 'not slow' $(ARGS)
+
+FORGE_LOG := .build/forge-test.log
 .PHONY: forge-test
-forge-test: setup
-	$(if $(SOLIDITY_FILES),$(BIN)/forge test)
+forge-test: setup ## The contract tests alone
+	@echo "forge test: see $(FORGE_LOG)"
+	@$(BIN)/forge test >$(FORGE_LOG) 2>&1 || { cat $(FORGE_LOG); exit 1; }
+	@tail -n 1 $(FORGE_LOG)
 
 .PHONY: forge-test-portable
 forge-test-portable: setup
