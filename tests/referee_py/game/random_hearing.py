@@ -97,7 +97,8 @@ class Bar:
             case HearingPhase.RULED if rng.random() < 0.3:
                 return Appeal(terms.submission, terms.dispute), rng.choice(terms.submission.players)
             case HearingPhase.DEFENCE if rng.random() < 0.3:
-                return self._stand(hearing), rng.choice(state.signers(state.verdict))
+                signer = rng.choice(state.signers(state.verdict))
+                return self._stand(hearing), signer if rng.random() < 0.85 else anybody
         right = rng.choice(self._records(hearing))
         me = rng.choice((*terms.submission.players, *state.voters, anybody))
         due = plan(state, terms, me, right, now)

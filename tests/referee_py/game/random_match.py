@@ -76,6 +76,8 @@ class Duels:
         moves = self._plan(match, side, now)
         if not moves:
             return []
+        if isinstance(moves[-1], JudgeLog) and rng.random() < 0.3:
+            moves = [*moves[:-1], Submit(moves[-1].exhibit)]
         if rng.random() < 0.4:
             moves = moves[:1]
         if rng.random() < 0.15:

@@ -101,7 +101,7 @@ class Cohort:
     def _guard(self) -> None:
         """The guardian, or somebody who would like to be, stops the clocks or lets them run."""
         rng, at, keeper = self.rng, self.chain.now + 1, self.chain.timekeeper
-        function = "resume" if (rng.random() < 0.9) == self.clocks.paused(at) else "pause"
+        function = "resume" if (rng.random() < 0.75) == self.clocks.paused(at) else "pause"
         sender = GUARDIAN if rng.random() < 0.9 else DEPLOYER
         act = getattr(self.clocks, function)
         refusal = act(at) if sender == GUARDIAN else "NotGuardian"
