@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import report, rounding_logs, rounding_runs
+from benchmarks import report, rounding_logs, rounding_runs, rounding_sums
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("logs", "overhead", "runs", "corrections")
+SECTIONS = ("logs", "overhead", "runs", "corrections", "sums")
 PLOT = ROOT / "docs/benchmarks-rounding.png"
 WIDTH = 180
 
@@ -54,6 +54,8 @@ def _measure(section: str, text: Path | None, turns: int, draw: bool) -> report.
             return rounding_runs.overhead(text, turns)
         case "corrections":
             return rounding_runs.corrections(text)
+        case "sums":
+            return rounding_sums.measure()
     outcomes = {
         (name, bits): rounding_runs.runs(name, bits, text) for bits in (32, 26) for name in rounding_runs.LONG
     }
