@@ -76,6 +76,7 @@ class Duels:
         moves = self._plan(match, side, now)
         if not moves:
             return []
+        # NOTE: few records differ in their logs alone, so what does not fit them is tried often.
         if isinstance(moves[-1], JudgeLog) and rng.random() < 0.3:
             moves = [*moves[:-1], Submit(moves[-1].exhibit)]
         if rng.random() < 0.4:

@@ -33,7 +33,8 @@ POISON, GUARD_BYTE = 0xFF, 0xA5
 TARGET = Target(multiprocessors=4)  # few, so that grids wrap and work is split at small sizes
 
 needs_gcc = pytest.mark.skipif(
-    platform.machine() != "x86_64" or shutil.which("g++") is None, reason="the emulation needs x86-64 and g++"
+    platform.machine() != "x86_64" or shutil.which("g++") is None,
+    reason="the emulation needs x86-64 and g++; on Debian: apt install g++",
 )
 
 

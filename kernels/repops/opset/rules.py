@@ -1,0 +1,279 @@
+"""Rules of shapes and dtypes: the outputs that an operator has for its inputs and attributes, or why there are none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .signature import (
+    BOOL,
+    F32,
+    I64,
+    MAX_ELEMENTS,
+    MAX_SITES,
+    AttrError,
+    Dtype,
+    DtypeError,
+    Shape,
+    ShapeError,
+    Spec,
+)
+
+# ---------------------------------------------------------------------------------------------- shared rules
+
+
+def _want(where: str, spec: Spec, *allowed: Dtype) -> None:
+    """`where` is "operator: argument"."""
+    if spec[0] not in allowed:
+        raise DtypeError(f"{where}: dtype not allowed", got=spec[0].name, allowed=[d.name for d in allowed])
+
+
+def _want_all(name: str, args: str, inputs: Sequence[Spec], *allowed: Dtype) -> None:
+    for arg, spec in zip(args.split(), inputs, strict=True):
+        _want(f"{name}: {arg}", spec, *allowed)
+
+
+def _dim(name: str, value: int, rank: int) -> int:
+    if value >= rank:
+        raise AttrError(f"{name}: dim out of range", dim=value, rank=rank)
+    return value
+
+
+def broadcast(name: str, *shapes: Shape, args: str = "") -> Shape:
+    """Align at the right; in each place the dimensions are equal or 1. `args` names the shapes for a refusal."""
+    rank = max(map(len, shapes))
+    result = []
+    for column in zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True):
+        wide = {dim for dim in column if dim != 1}
+        if len(wide) > 1:
+            found = dict(zip(args.split(), shapes, strict=True)) if args else {"shapes": shapes}
+            raise ShapeError(f"{name}: shapes do not broadcast", **found)
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def _reduced(shape: Shape, dims: Sequence[int], keepdim: int) -> Shape:
+    if keepdim:
+        return tuple(1 if d in dims else size for d, size in enumerate(shape))
+    return tuple(size for d, size in enumerate(shape) if d not in dims)
+
+
+def _flag(name: str, attr: str, value: int) -> int:
+    if value > 1:
+        raise AttrError(f"{name}: {attr} must be 0 or 1", value=value)
+    return value
+
+
+def elementwise(name: str, arity: int, allowed: Sequence[Dtype], result: Dtype | None = None) -> Any:
+    """Broadcast operands of one dtype out of `allowed`; the result has it too unless `result` differs."""
+    args = ("a", "a b")[arity - 1]
+
+    def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+        _want_all(name, args, inputs, *allowed)
+        if inputs[-1][0] != inputs[0][0]:
+            raise DtypeError(f"{name}: a and b differ in dtype", a=inputs[0][0].name, b=inputs[-1][0].name)
+        return [(result or inputs[0][0], broadcast(name, *(shape for _, shape in inputs), args=args))]
+
+    return args, (), rule
+
+
+# ---------------------------------------------------------------------------------- rules, one a shape family
+
+
+def where(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+    cond, a, b = inputs
+    _want("where: c", cond, BOOL)
+    if a[0] != b[0]:
+        raise DtypeError("where: a and b differ in dtype", a=a[0].name, b=b[0].name)
+    return [(a[0], broadcast("where", cond[1], a[1], b[1], args="c a b"))]
+
+
+def cast(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    return [(attrs["dtype"], inputs[0][1])]
+
+
+def reduce(name: str) -> Any:
+    def rule(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+        (dtype, shape), dims = inputs[0], attrs["dims"]
+        _want(f"{name}: x", inputs[0], F32, I64)
+        if any(a >= b for a, b in itertools.pairwise(dims)):
+            raise AttrError(f"{name}: dims must ascend", dims=dims)
+        for dim in dims:
+            _dim(name, dim, len(shape))
+        return [(dtype, _reduced(shape, dims, _flag(name, "keepdim", attrs["keepdim"])))]
+
+    return "x", (("dims", "ints"), ("keepdim", "int")), rule
+
+
+def argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    shape = inputs[0][1]
+    _want("argmax: x", inputs[0], F32, I64)
+    dim = _dim("argmax", attrs["dim"], len(shape))
+    if shape[dim] == 0:
+        raise ShapeError("argmax: no element to choose from", shape=shape, dim=dim)
+    return [(I64, _reduced(shape, (dim,), _flag("argmax", "keepdim", attrs["keepdim"])))]
+
+
+def matmul(name: str, rank: int) -> Any:
+    def rule(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+        (_, a), (_, b) = inputs
+        _want_all(name, "a b", inputs, F32)
+        if len(a) != rank or len(b) != rank or a[:-2] != b[:-2] or a[-1] != b[-2]:
+            raise ShapeError(f"{name}: shapes do not fit", a=a, b=b)
+        return [(F32, a[:-1] + b[-1:])]
+
+    return "a b", (), rule
+
+
+WINDOW = (("stride", "ints"), ("padding", "ints"), ("dilation", "ints"))
+_MAX_WINDOW = 1 << 31  # exclusive, for stride, padding, dilation and kernel: products stay within 64 bits
+
+
+def _windows(name: str, size: Shape, kernel: Shape, attrs: Any) -> Shape:
+    """Window positions in (height, width): floor((size + 2 pad - dil (k - 1) - 1) / stride) + 1."""
+    for attr, low in (("stride", 1), ("padding", 0), ("dilation", 1)):
+        if len(attrs[attr]) != 2 or any(not low <= value < _MAX_WINDOW for value in attrs[attr]):
+            raise AttrError(f"{name}: {attr} must be two ints in [{low}, 2^31)", value=attrs[attr])
+    if len(kernel) != 2 or any(not 1 <= k < _MAX_WINDOW for k in kernel):
+        raise ShapeError(f"{name}: kernel must be at least 1 x 1", kernel=kernel)
+    result = []
+    for n, k, s, p, d in zip(size, kernel, attrs["stride"], attrs["padding"], attrs["dilation"], strict=True):
+        span = n + 2 * p - d * (k - 1) - 1
+        if span < 0:
+            raise ShapeError(f"{name}: window larger than the padded input", size=size, kernel=kernel)
+        result.append(span // s + 1)
+    return tuple(result)
+
+
+def _conv(name: str, x: Shape, w: Shape, attrs: Any) -> Shape:
+    """The output shape of the forward convolution; the gradients check that theirs belongs to one."""
+    groups = attrs["groups"]
+    if len(x) != 4 or len(w) != 4:
+        raise ShapeError(f"{name}: needs rank 4", x=x, w=w)
+    if groups < 1 or x[1] != w[1] * groups or w[0] % groups:
+        raise ShapeError(f"{name}: channels do not fit the groups", x=x, w=w, groups=groups)
+    return (x[0], w[0], *_windows(name, x[2:], w[2:], attrs))
+
+
+def _pair(name: str, attrs: Any, attr: str) -> Shape:
+    if len(attrs[attr]) != 2:
+        raise AttrError(f"{name}: {attr} must be two ints", value=attrs[attr])
+    return tuple(attrs[attr])
+
+
+def conv2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    _want_all("conv2d", "x w", inputs, F32)
+    return [(F32, _conv("conv2d", inputs[0][1], inputs[1][1], attrs))]
+
+
+def conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    name, (_, dy), (_, w) = "conv2d_input_grad", *inputs
+    _want_all(name, "dy w", inputs, F32)
+    if len(dy) != 4 or len(w) != 4:
+        raise ShapeError(f"{name}: needs rank 4", dy=dy, w=w)
+    x = (dy[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
+    if _conv(name, x, w, attrs) != dy:
+        raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
+    return [(F32, x)]
+
+
+def conv2d_weight_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    name, (_, dy), (_, x), groups = "conv2d_weight_grad", *inputs, attrs["groups"]
+    _want_all(name, "dy x", inputs, F32)
+    if len(dy) != 4 or len(x) != 4 or groups < 1 or x[1] % groups:
+        raise ShapeError(f"{name}: needs rank 4 and channels that fit the groups", dy=dy, x=x, groups=groups)
+    w = (dy[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
+    if _conv(name, x, w, attrs) != dy:
+        raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
+    return [(F32, w)]
+
+
+def max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    shape = inputs[0][1]
+    _want("max_pool2d: x", inputs[0], F32)
+    if len(shape) != 4:
+        raise ShapeError("max_pool2d: needs rank 4", shape=shape)
+    out = shape[:2] + _windows("max_pool2d", shape[2:], attrs["kernel"], attrs)
+    return [(F32, out), (I64, out)]
+
+
+def take(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+    (dtype, x), (_, idx) = inputs
+    _want("take: idx", inputs[1], I64)
+    if not x:
+        raise ShapeError("take: x is a scalar, which has no rows", x=x)
+    return [(dtype, idx + x[1:])]
+
+
+def scatter_add(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
+    (_, base), (_, idx), (_, src) = inputs
+    _want("scatter_add: base", inputs[0], F32)
+    _want("scatter_add: idx", inputs[1], I64)
+    _want("scatter_add: src", inputs[2], F32)
+    if not base or src != idx + base[1:]:
+        raise ShapeError("scatter_add: shapes do not fit", base=base, idx=idx, src=src)
+    return [(F32, base)]
+
+
+def reshape(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    dtype, shape = inputs[0]
+    if math.prod(attrs["shape"]) != math.prod(shape):
+        raise ShapeError(
+            "reshape: x and shape differ in the number of elements", x=shape, shape=attrs["shape"]
+        )
+    return [(dtype, attrs["shape"])]
+
+
+def permute(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    dtype, shape = inputs[0]
+    if sorted(attrs["dims"]) != list(range(len(shape))):
+        raise AttrError("permute: dims are not a permutation of x's", dims=attrs["dims"], x=shape)
+    return [(dtype, tuple(shape[d] for d in attrs["dims"]))]
+
+
+def expand(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    (dtype, shape), target = inputs[0], attrs["shape"]
+    if len(target) < len(shape) or broadcast("expand", shape, target, args="x shape") != target:
+        raise ShapeError("expand: x does not broadcast to shape", x=shape, shape=target)
+    return [(dtype, target)]
+
+
+def sliced(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    dtype, shape = inputs[0]
+    dim, start, stop, step = attrs["dim"], attrs["start"], attrs["stop"], attrs["step"]
+    _dim("slice", dim, len(shape))
+    if not start <= stop <= shape[dim] or not 1 <= step < MAX_ELEMENTS:
+        raise AttrError("slice: start, stop or step out of range", x=shape, **attrs)
+    return [(dtype, (*shape[:dim], -((start - stop) // step), *shape[dim + 1 :]))]
+
+
+def cat(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    (dtype, shape), dim = inputs[0], attrs["dim"]
+    _dim("cat", dim, len(shape))
+    for place, spec in enumerate(inputs):
+        _want(f"cat: x[{place}]", spec, dtype)
+        if len(spec[1]) != len(shape) or _reduced(spec[1], (dim,), 0) != _reduced(shape, (dim,), 0):
+            raise ShapeError(f"cat: x[{place}] differs from x[0] outside dim", x0=shape, got=spec[1], dim=dim)
+    return [(dtype, (*shape[:dim], sum(s[dim] for _, s in inputs), *shape[dim + 1 :]))]
+
+
+def full(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    if attrs["bits"] >> {F32: 32, I64: 64, BOOL: 1}[attrs["dtype"]]:
+        raise AttrError("full: bits do not fit the dtype", dtype=attrs["dtype"].name, bits=attrs["bits"])
+    return [(attrs["dtype"], attrs["shape"])]
+
+
+def arange(_inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    return [(I64, (attrs["n"],))]
+
+
+def philox(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    _want_all("philox", "seed step", inputs, I64)
+    if inputs[0][1] or inputs[1][1]:
+        raise ShapeError("philox: seed and step must be scalars", seed=inputs[0][1], step=inputs[1][1])
+    _want("philox: dtype", (attrs["dtype"], ()), F32, I64)
+    if attrs["site"] >= MAX_SITES:
+        raise AttrError(f"philox: site not below {MAX_SITES}", site=attrs["site"])
+    return [(attrs["dtype"], attrs["shape"])]

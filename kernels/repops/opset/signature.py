@@ -1,0 +1,142 @@
+"""What an operator is: dtypes and limits, refusals, and a row of the table with its arguments and attributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+MAX_RANK = 8
+MAX_ELEMENTS = 1 << 40  # exclusive; bounds every dimension too, so that index arithmetic fits in 64 bits
+MAX_SITES = 1 << 24  # exclusive, so that site and block number fit in one word of a Philox counter
+
+
+class Dtype(IntEnum):
+    """Element types and their codes in commitments. Code 0 is illegal."""
+
+    F32 = 1  # IEEE binary32
+    I64 = 2  # two's complement
+    BOOL = 3  # one byte, 0 or 1
+
+
+F32, I64, BOOL = Dtype.F32, Dtype.I64, Dtype.BOOL
+ITEM_SIZE = {F32: 4, I64: 8, BOOL: 1}
+
+Shape = tuple[int, ...]
+Spec = tuple[Dtype, Shape]
+Attrs = Mapping[str, Any]
+
+
+class OpError(Exception):
+    """An operator that may not be applied like this. `values` holds what was found."""
+
+    def __init__(self, message: str, **values: Any):
+        self.values = values
+        found = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        super().__init__(f"{message} ({found})" if found else message)
+
+
+class UnknownOpError(OpError): ...
+
+
+class ArityError(OpError): ...
+
+
+class AttrError(OpError): ...
+
+
+class DtypeError(OpError): ...
+
+
+class ShapeError(OpError): ...
+
+
+@dataclass(frozen=True)
+class Op:
+    """One row. `args` names the inputs, "a b"; "x*" is any number of them but none. `attrs` is the order of attributes
+    when serialised.
+
+    Attribute kinds: "int" is 0 <= v < 2^64; "ints" is a tuple of them; "dtype" is a Dtype code.
+    """
+
+    id: int
+    name: str
+    args: str
+    attrs: tuple[tuple[str, str], ...]
+    rule: Callable[[Sequence[Spec], Any], list[Spec]]
+
+    @cached_property
+    def arity(self) -> int | None:
+        """How many inputs; None is variadic."""
+        return None if self.args.endswith("*") else len(self.args.split())
+
+    def argument(self, place: int) -> str:
+        """What input `place` is called."""
+        return f"{self.args[:-1]}[{place}]" if self.arity is None else self._names[place]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return self.args.split()
+
+    def check_arity(self, count: int) -> None:
+        if count != self.arity if self.arity is not None else not count:
+            raise ArityError(f"{self.name}: takes the inputs ({self.args})", got=count)
+
+    def infer(self, inputs: Sequence[Spec], attrs: Attrs) -> list[Spec]:
+        """The (dtype, shape) of every output, or an OpError saying why there are none."""
+        self.check_arity(len(inputs))
+        for place, (dtype, shape) in enumerate(inputs):
+            check_spec(f"{self.name}: {self.argument(place)}", dtype, shape)
+        outputs = self.rule(inputs, self.normalize(attrs))
+        for place, (dtype, shape) in enumerate(outputs):
+            check_spec(f"{self.name}: output {place}", dtype, shape)
+        return outputs
+
+    def normalize(self, attrs: Attrs) -> dict[str, Any]:
+        """Exactly the schema's attributes, in its order, with ints as tuples and dtypes as Dtype."""
+        if len(attrs) != len(self.attrs) or any(name not in attrs for name, _ in self.attrs):
+            raise AttrError(
+                f"{self.name}: wrong attributes", expected=[n for n, _ in self.attrs], got=list(attrs)
+            )
+        return {name: _PARSE[kind](self.name, name, attrs[name]) for name, kind in self.attrs}
+
+
+def check_spec(where: str, dtype: int, shape: Sequence[int]) -> None:
+    """The limits that every tensor obeys. `where` begins the message."""
+    if dtype not in ITEM_SIZE:
+        raise DtypeError(f"{where}: unknown dtype", dtype=dtype)
+    if len(shape) > MAX_RANK:
+        raise ShapeError(f"{where}: rank above {MAX_RANK}", shape=shape)
+    if any(dim < 0 or dim >= MAX_ELEMENTS for dim in shape) or math.prod(shape) >= MAX_ELEMENTS:
+        raise ShapeError(
+            f"{where}: dimensions out of range: each, and their product, is below 2^40", shape=shape
+        )
+
+
+def _parse_int(op: str, name: str, value: Any) -> int:
+    # NOTE: a bool is refused and a Dtype is not, in each of the kinds alike; numpy's integers are no ints.
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise AttrError(f"{op}: {name} must be an int in [0, 2^64)", value=value, type=type(value).__name__)
+    return int(value)
+
+
+def _parse_ints(op: str, name: str, value: Any) -> Shape:
+    if not isinstance(value, (tuple, list)):
+        raise AttrError(f"{op}: {name} must be a list of ints", value=value, type=type(value).__name__)
+    return tuple(_parse_int(op, name, item) for item in value)
+
+
+def _parse_dtype(op: str, name: str, value: Any) -> Dtype:
+    if not isinstance(value, int) or isinstance(value, bool) or value not in ITEM_SIZE:
+        raise AttrError(f"{op}: {name} must be a dtype code", value=value, type=type(value).__name__)
+    return Dtype(value)
+
+
+_PARSE: dict[str, Callable[[str, str, Any], Any]] = {
+    "int": _parse_int,
+    "ints": _parse_ints,
+    "dtype": _parse_dtype,
+}
