@@ -87,16 +87,16 @@ class Machine(Protocol):
 
     def address(self, buffer: Buffer) -> int: ...
 
-    def lend(self, buffer: Buffer) -> Buffer:
-        """The same memory as another object: as long as that lives, somebody may look at the memory."""
-        ...
-
     def write(self, buffer: Buffer, content: Array | Buffer) -> None:
         """Overwrite a buffer with an array, or with another buffer."""
         ...
 
     def read(self, buffer: Buffer) -> Array:
         """The content as an array; may be the memory itself."""
+        ...
+
+    def copied(self, buffer: Buffer) -> Array:
+        """The content as an array in memory of its own."""
         ...
 
     def place(self, array: Array) -> Buffer:
@@ -176,14 +176,16 @@ class Cpu:
     def address(self, buffer: Array) -> int:
         return address_of(buffer)
 
-    def lend(self, buffer: Array) -> Array:
-        return buffer.view()
-
     def write(self, buffer: Array, content: Array) -> None:
         np.copyto(buffer, content)
 
     def read(self, buffer: Array) -> Array:
         return buffer
+
+    def copied(self, buffer: Array) -> Array:
+        made = allocate(buffer.shape, buffer.dtype, buffer.nbytes)
+        np.copyto(made, buffer)
+        return made
 
     def place(self, array: Array) -> Array:
         return array
@@ -262,13 +264,13 @@ class Cuda:
     def address(self, buffer: Buffer) -> int:
         return int(buffer.data_ptr())
 
-    def lend(self, buffer: Buffer) -> Buffer:
-        return buffer.view(buffer.shape)
-
     def write(self, buffer: Buffer, content: Array | Buffer) -> None:
         self._executor.write(buffer, content)
 
     def read(self, buffer: Buffer) -> Array:
+        return self._executor.get(buffer)
+
+    def copied(self, buffer: Buffer) -> Array:
         return self._executor.get(buffer)
 
     def place(self, array: Array) -> Buffer:

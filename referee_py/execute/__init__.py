@@ -1,5 +1,6 @@
 """Execution: steps, runs and what they commit to (docs/protocol.md, sections 3 and 5).
 
+lease        who owns the memory of a state
 values       arrays that are hashed at most once; the state between steps
 plan         operators ready to call, and when each value is used last
 interpreter  one step, node by node; the seams for whoever watches or cheats

@@ -6,18 +6,17 @@ stranger's program could make a compiler do, it does not get done: then plain st
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from ..commit.tensor import Array
-from ..compiled import Buffer, Compiled, Cpu, Machine
+from ..compiled import Compiled, Cpu, Machine
 from ..errors import InvalidInput
 from ..program import Program, SlotSource
 from .hooks import Metrics
 from .interpreter import Backend, Interpreter, StepTrace
-from .values import State, Value
+from .lease import Lease
+from .values import State
 
 MAX_VALUES = 1 << 15
 """Nodes, slots and constants of what is compiled: three times the largest captured so far; the worst take 15 s."""
@@ -46,8 +45,7 @@ class FastExecutor:
         self._machine = machine or Cpu()
         self._device = None if isinstance(self._machine, Cpu) else self._machine
         self._interpreter = Interpreter(program, constants, backend, hook, self._device)
-        self._current: Callable[[], State | None] = lambda: None  # the state in the compiled step's memory
-        self._lent: list[weakref.ref[Any]] = []  # and what of that memory has been given away
+        self._lease: Lease | None = None  # of the state in the compiled step's memory
 
     @property
     def latest(self) -> Mapping[str, Array]:
@@ -68,33 +66,26 @@ class FastExecutor:
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
         compiled = None if commit else self.compiled
         if compiled is None:
+            self._give()
             return self._interpreter.step(state, commit)
         if len(state.values) != len(self._program.slots):
             raise InvalidInput(
                 f"a state of {len(state.values)} slots; the program has {len(self._program.slots)}"
             )
-        before = compiled.slots
-        # SAFETY: what was lent of the memory may be looked at until the last object that has it is gone.
-        if state is self._current() and state.take():
-            if self._is_lent():
-                compiled.release()
-                compiled.load(before)
+        if self._lease is not None and state.lease is self._lease and state.offered:
+            self._lease.take()
+            self._lease = None
         else:
-            given = [value.on(self._device) for value in state.values]
-            if self._is_lent():
-                compiled.release()
-            compiled.load(given)
+            self._give()
+            compiled.load([value.on(self._device) for value in state.values])
         compiled.run(state.step + 1)
         self._metrics.latest.update({name: compiled.value(source) for name, source in self._sources.items()})
-        return self._lend(state.step + 1, compiled.slots), None
+        self._lease = Lease(self._machine, state.step + 1, compiled.slots)
+        return State.leased(state.step + 1, self._lease), None
 
-    def _lend(self, step: int, owned: Sequence[Buffer]) -> State:
-        """The state in the compiled step's memory."""
-        device, slots = self._device, [self._machine.lend(slot) for slot in owned]
-        self._lent = [weakref.ref(slot) for slot in slots]
-        state = State(step, [Value.there(slot, device) if device else Value(slot) for slot in slots])
-        self._current = weakref.ref(state)
-        return state
-
-    def _is_lent(self) -> bool:
-        return any(slot() is not None for slot in self._lent)
+    def _give(self) -> None:
+        """What is leased becomes the state's own."""
+        if self._lease is not None and self.compiled is not None:
+            self.compiled.release()
+            self._lease.give()
+            self._lease = None

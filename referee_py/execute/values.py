@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ..commit import Tag, Tree, tensor_hash
 from ..commit.tensor import Array
 from ..errors import InvalidInput
+from .lease import Lease
 
 
 class Device(Protocol):
@@ -73,31 +74,67 @@ class Value:
         return self._hash
 
 
+class Leased(Value):
+    """A slot of a state in a compiled step's memory (lease.py). Raises InvalidInput once the state was taken."""
+
+    __slots__ = ("_lease", "_slot")
+
+    def __init__(self, lease: Lease, slot: int) -> None:
+        super().__init__(None)
+        self._lease, self._slot = lease, slot
+
+    @property
+    def array(self) -> Array:
+        self._lease.check()
+        if self._array is None:
+            self._array = self._lease.array(self._slot)
+        return self._array
+
+    def on(self, device: Device | None) -> Any:
+        self._lease.check()
+        if device is not None and self._device is not device:
+            there = self._lease.on(self._slot, device)
+            if there is not None:
+                self._tensor, self._device = there, device
+        return super().on(device)
+
+    def hash(self) -> bytes:
+        self._lease.check()
+        if self._hash is None:
+            self._hash = self._lease.hash(self._slot)
+        return self._hash
+
+
 class State:
     """The slots after `step` steps; step 0 is the initial state.
 
-    A state is never changed under its holder. Who computes step after step can do so in one memory all the same: the
-    holder who is done with a state says so with `offer`, and an executor that takes the memory then empties it.
+    A state never changes under its holder. Who computes step after step can do so in one memory all the same: the
+    holder who is done with a state says so with `offer`, and then the step that goes on from it may take the memory.
+    Whose memory it is, is said in lease.py.
     """
 
-    __slots__ = ("__weakref__", "_offered", "_values", "step")
+    __slots__ = ("_values", "lease", "offered", "step")
 
-    def __init__(self, step: int, values: Iterable[Value]) -> None:
+    def __init__(self, step: int, values: Iterable[Value], lease: Lease | None = None) -> None:
         self.step = step
-        self._values: tuple[Value, ...] | None = tuple(values)
-        self._offered = False
+        self.lease = lease
+        """None: all values are its own."""
+        self.offered = False
+        self._values = tuple(values)
 
     @classmethod
     def of(cls, step: int, arrays: Iterable[Array]) -> State:
         return cls(step, (Value(array) for array in arrays))
 
+    @classmethod
+    def leased(cls, step: int, lease: Lease) -> State:
+        return cls(step, (Leased(lease, slot) for slot in range(len(lease))), lease)
+
     @property
     def values(self) -> tuple[Value, ...]:
-        """Raises InvalidInput if the state was offered, and its memory is a later state's by now."""
-        if self._values is None:
-            raise InvalidInput(
-                f"the state after step {self.step} was offered and is gone; keep a copy() of what is needed later"
-            )
+        """Raises InvalidInput if the state was taken."""
+        if self.lease is not None:
+            self.lease.check()
         return self._values
 
     @property
@@ -106,17 +143,11 @@ class State:
 
     def offer(self) -> None:
         """Nobody will look at this state again."""
-        self._offered = True
-
-    def take(self) -> bool:
-        """Empty it, for whoever owns the memory; False if its holder has not offered it."""
-        if self._offered:
-            self._values = None
-        return self._offered
+        self.offered = True
 
     def copy(self) -> State:
-        """The same in memory of its own."""
-        return State.of(self.step, (array.copy() for array in self.arrays))
+        """The same as its holder's own, whatever becomes of this one."""
+        return State.of(self.step, self.arrays)
 
     def slot_hashes(self) -> list[bytes]:
         return [value.hash() for value in self.values]

@@ -33,7 +33,7 @@ class RandomProgram:
         self.draw = np.random.default_rng(seed)
         base, indices = self._shapes(seed)
         self.initial = [self._tensor(F32, base[int(k)]) for k in self.draw.integers(0, len(base), 5)]
-        self.initial += [self.initial[0].copy(), self._tensor(I64, (indices,))]
+        self.initial += [self.initial[0].copy(), self._tensor(I64, (indices,)), *self._more_slots()]
         self.constants = [self._tensor(F32, shape) for shape in base[:4]] + [self._tensor(BOOL, base[0])]
         self.nodes: list[Structure] = []
         self.pool: list[Value] = [(Operand(Kind.STEP), (I64, ()))]
@@ -45,6 +45,9 @@ class RandomProgram:
         slots = tuple(self._update(slot) for slot in range(len(self.initial)))
         constants, initial = (tuple(map(TensorDescriptor.of, t)) for t in (self.constants, self.initial))
         self.program = Program(tuple(self.nodes), slots, constants, initial)
+
+    def _more_slots(self) -> list[Array]:
+        return []
 
     def _shapes(self, seed: int) -> tuple[list[Shape], int]:
         """Of slots and constants, and how many indices there are."""

@@ -24,7 +24,9 @@ from tests.kernels.cuda import emulation
 
 from ..program import tiny
 from .random_program import RandomProgram
+from .random_slots import RandomSlots
 from .random_views import RandomViews
+from .schedules import Play, Truth
 
 pytestmark = emulation.needs_gcc
 
@@ -85,14 +87,14 @@ class EmulatedGpu(Cuda):
     def address(self, buffer: Array) -> int:
         return buffer.ctypes.data
 
-    def lend(self, buffer: Array) -> Array:
-        return buffer.view()
-
     def write(self, buffer: Array, content: Array) -> None:
         np.copyto(buffer, content)
 
     def read(self, buffer: Array) -> Array:
-        return buffer
+        return buffer.copy()
+
+    def copied(self, buffer: Array) -> Array:
+        return buffer.copy()
 
     def place(self, array: Array) -> Array:
         return array.copy()
@@ -145,6 +147,20 @@ def test_a_run_on_a_gpu_has_the_root_of_the_cpu(tmp_path: Path) -> None:
     assert interval.checkpoints == expected.commit_run().checkpoints
     for step, state in interval.snapshots.items():
         assert state.slot_hashes() == expected.advance(expected.initial(), step).slot_hashes()
+
+
+@pytest.mark.parametrize("seed", range(0, 9, 3))
+def test_random_schedules(tmp_path: Path, seed: int) -> None:
+    """Slots that are handed on, and states that are held, on a device."""
+    made, cpu = RandomSlots(seed, 12), repops.backend("cpu")
+    assert made.moving
+    machine = EmulatedGpu(tmp_path)
+    executor = FastExecutor(made.program, made.constants, cpu, machine=machine)
+    with np.errstate(all="ignore"):
+        played = Play(Truth(made, cpu), executor, seed).run()
+    assert machine.launched
+    assert played.steps
+    assert not played.wrong
 
 
 def test_models_have_the_same_roots(tmp_path: Path) -> None:

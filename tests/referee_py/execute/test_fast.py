@@ -37,13 +37,19 @@ def hashes(arrays: list[np.ndarray]) -> list[bytes]:
     return State.of(0, arrays).slot_hashes()
 
 
+def places(executor: FastExecutor) -> list[int]:
+    """Where the compiled step has its slots."""
+    assert executor.compiled is not None
+    return [slot.ctypes.data for slot in executor.compiled.slots]
+
+
 def test_an_offered_state_is_taken_and_says_so() -> None:
     executor = fast()
     one, _ = executor.step(start(), False)
-    place = one.arrays[0].ctypes.data
+    before = places(executor)
     one.offer()
     two, _ = executor.step(one, False)
-    assert two.arrays[0].ctypes.data == place
+    assert places(executor) == before
     assert two.slot_hashes() == expected(2)
     with pytest.raises(InvalidInput, match="after step 1 was offered and is gone"):
         _ = one.values
@@ -74,12 +80,42 @@ def test_states_made_of_another_ones_values() -> None:
     one, _ = executor.step(start(), False)
     changed = one.replace(tiny.WEIGHT, Value(np.ones((3, 1), np.float32)))
     shared = State(one.step, one.values)
-    one.offer()
     executor.step(one, False)
-    del one
     executor.step(start(), False)
     assert shared.slot_hashes() == expected(1)
     assert changed.slot_hashes()[tiny.VELOCITY] == expected(1)[tiny.VELOCITY]
+
+
+def test_what_shares_the_values_of_a_state_that_was_taken_is_gone_too() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    shared, copied = State(one.step, one.values), one.copy()
+    one.offer()
+    executor.step(one, False)
+    for look in (State.slot_hashes, lambda state: state.arrays, State.copy):
+        with pytest.raises(InvalidInput, match="after step 1 was offered and is gone"):
+            look(shared)
+    assert copied.slot_hashes() == expected(1)
+
+
+def test_an_offered_state_stays_unless_a_step_goes_on_from_it() -> None:
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    one.offer()
+    executor.step(start(), False)
+    executor.step(one, True)
+    executor.step(one, False)
+    assert one.slot_hashes() == expected(1)
+
+
+def test_a_committed_step_copies_nothing() -> None:
+    """The state that it reads gets the compiled step's memory."""
+    executor = fast()
+    one, _ = executor.step(start(), False)
+    before = places(executor)
+    executor.step(one, True)
+    assert [array.ctypes.data for array in one.arrays] == before
+    assert places(executor) == []
 
 
 def test_restoring_from_its_own_arrays_changes_nothing() -> None:

@@ -1,0 +1,96 @@
+"""Random programs whose slots pass their values on: copies of slots, swaps, rings, delay lines and views of slots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from referee_py.commit.tensor import Array
+from referee_py.program import Kind, Operand, SlotSource, TensorType
+
+from .random_program import RandomProgram, Value
+
+SHARE = 3
+"""One program in so many is such a one; the others are as any RandomProgram."""
+
+
+class RandomSlots(RandomProgram):
+    """What a slot becomes is mostly another slot, or a view of one, as it was before the step or as it is after it."""
+
+    def __init__(self, seed: int, size: int) -> None:
+        self.moving = seed % SHARE == 0
+        self._made: dict[int, SlotSource] = {}
+        super().__init__(seed, size)
+
+    def _more_slots(self) -> list[Array]:
+        """Others of the same types, and of the same number of elements."""
+        if not self.moving:
+            return []
+        found = []
+        for _ in range(int(self.draw.integers(1, 6))):
+            one = self.initial[int(self.draw.integers(len(self.initial)))]
+            other = self._tensor(TensorType.of(one).dtype, one.shape)
+            found.append(other.reshape(-1) if self.draw.random() < 0.2 else other)
+        return found
+
+    def _update(self, slot: int) -> SlotSource:
+        made = self._passed_on(slot) if self.moving and self.draw.random() < 0.8 else None
+        self._made[slot] = made or super()._update(slot)
+        return self._made[slot]
+
+    def _passed_on(self, slot: int) -> SlotSource | None:
+        types = [TensorType.of(array) for array in self.initial]
+        same = [k for k, other in enumerate(types) if other == types[slot]]
+        beside = same[(same.index(slot) + 1) % len(same)]  # a ring of all; of two of them a swap
+        before = same[max(same.index(slot) - 1, 0)]  # a delay line; the first is a copy of itself
+        anyone = same[int(self.draw.integers(len(same)))]
+        match str(
+            self.draw.choice(["ring"] * 3 + ["delay"] * 3 + ["copy", "late", "shared", "view", "turned"])
+        ):
+            case "ring":
+                made = self._reshaped(beside, slot)
+            case "delay":
+                made = self._reshaped(before, slot)
+            case "copy":
+                made = self._reshaped(anyone, slot)
+            case "late" if anyone in self._made:  # what another slot is after the step, by a node of its own
+                source = self._made[anyone]
+                value = Operand(Kind.NODE, source.node, source.output), (types[slot].dtype, types[slot].shape)
+                made = self.add("reshape", value, shape=types[slot].shape)
+            case "shared" if anyone in self._made:  # the same node for both
+                return self._made[anyone]
+            case "view":
+                alike = [
+                    k
+                    for k, t in enumerate(types)
+                    if (t.dtype, t.count) == (types[slot].dtype, types[slot].count)
+                ]
+                made = self._reshaped(alike[int(self.draw.integers(len(alike)))], slot)
+            case "turned":
+                made = self._turned(anyone)
+            case _:
+                made = self._reshaped(beside, slot)
+        return None if made is None else SlotSource(made[0].index, made[0].output)
+
+    def _slot(self, slot: int) -> Value:
+        type_ = TensorType.of(self.initial[slot])
+        return Operand(Kind.SLOT, slot), (type_.dtype, type_.shape)
+
+    def _reshaped(self, source: int, slot: int) -> Value | None:
+        """A copy; sometimes by way of another shape."""
+        value = self._slot(source)
+        if self.draw.random() < 0.3:
+            value = self.add("reshape", value, shape=(1, math.prod(value[1][1]))) or value
+        return self.add("reshape", value, shape=self.initial[slot].shape)
+
+    def _turned(self, source: int) -> Value | None:
+        """A slot backwards in one dimension of two, by halves: what lies in no order that a copy could keep."""
+        value = self._slot(source)
+        shape = value[1][1]
+        if not shape or shape[0] < 2:
+            return self.add("reshape", value, shape=shape)
+        middle = int(np.asarray(shape[0] // 2))
+        lower = self.add("slice", value, dim=0, start=0, stop=middle, step=1)
+        upper = self.add("slice", value, dim=0, start=middle, stop=shape[0], step=1)
+        return self.add("cat", upper, lower, dim=0) if lower and upper else None

@@ -1,0 +1,50 @@
+"""A machine whose memory is not numpy's: torch tensors on the processor, as those of `Cuda` are on a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from repops import cpu
+from repops.opset import ITEM_SIZE, Attrs, Spec
+from repops.tensors import NUMPY_DTYPE
+
+from referee_py.commit import tensor_hash
+from referee_py.commit.tensor import Array
+from referee_py.compiled import Cpu
+
+
+class TensorMachine(Cpu):
+    """The C kernels on tensors. As on a GPU, `reshape` gives a tensor that shares its operand's memory."""
+
+    def new(self, spec: Spec) -> torch.Tensor:
+        return torch.from_numpy(super().new(spec))
+
+    def part(self, arena: torch.Tensor, offset: int, spec: Spec) -> torch.Tensor:
+        dtype, shape = spec
+        piece = arena.numpy()[offset : offset + math.prod(shape) * ITEM_SIZE[dtype]]
+        return torch.from_numpy(piece.view(NUMPY_DTYPE[dtype]).reshape(shape))
+
+    def address(self, buffer: torch.Tensor) -> int:
+        return int(buffer.data_ptr())
+
+    def write(self, buffer: torch.Tensor, content: Array | torch.Tensor) -> None:
+        buffer.copy_(torch.from_numpy(content) if isinstance(content, np.ndarray) else content)
+
+    def read(self, buffer: torch.Tensor) -> Array:
+        return np.array(buffer.numpy())
+
+    def copied(self, buffer: torch.Tensor) -> Array:
+        return np.array(buffer.numpy())
+
+    def place(self, array: Array) -> torch.Tensor:
+        return torch.from_numpy(np.array(array))
+
+    def hash(self, buffer: torch.Tensor) -> bytes:
+        return tensor_hash(buffer.numpy())
+
+    def execute(self, name: str, inputs: Sequence[torch.Tensor], attrs: Attrs) -> list[torch.Tensor]:
+        assert all(isinstance(value, torch.Tensor) for value in inputs), "values stay where they are"
+        return [torch.from_numpy(v) for v in cpu.execute(name, [v.numpy() for v in inputs], attrs)]

@@ -1,0 +1,115 @@
+"""The same bits however a step is run: random programs under random schedules, in both modes, by every executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import repops
+
+from referee_py.compiled.rounded import RoundedCpu
+from referee_py.execute import Executor, FastExecutor, Interpreter
+from referee_py.program import SlotSource, validate
+from referee_py.rounding.backend import Evaluator, Rounded
+from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.mode import Bounds, Form, Rounding
+from tests.trainer_node.rounded.places import CpuTensors
+from trainer_node.rounded.device import TensorEvaluator
+from trainer_node.rounded.variations import VARIATIONS, evaluator_of
+
+from ..compiled.random_slots import RandomSlots
+from ..compiled.schedules import Play, Truth
+from ..compiled.tensor_machine import TensorMachine
+
+CPU = repops.backend("cpu")
+Sources = Mapping[str, SlotSource]
+
+
+def exact(made: RandomSlots, watched: Sources) -> dict[str, Executor]:
+    """All executors of repops-f32 that this machine has."""
+    given = made.program, made.constants, CPU
+    return {
+        "interpreter": Interpreter(*given),
+        "interpreter on tensors": Interpreter(*given, device=CpuTensors()),
+        "fast": FastExecutor(*given, watched),
+        "fast on tensors": FastExecutor(*given, watched, TensorMachine()),
+    }
+
+
+def rounded(
+    made: RandomSlots, watched: Sources, party: Callable[[Evaluator], Rounded], seed: int
+) -> dict[str, Executor]:
+    """All of rounded-f64, with libraries of their own: they follow the log of the truth's."""
+    names = sorted(VARIATIONS)
+    one, other = (party(evaluator_of(names[(seed + k) % len(names)])) for k in (1, 2))
+    return {
+        "interpreter": Interpreter(made.program, made.constants, one),
+        "interpreter on tensors": Interpreter(
+            made.program, made.constants, party(TensorEvaluator(CpuTensors(), "cpu"))
+        ),
+        "fast": FastExecutor(made.program, made.constants, other, watched, RoundedCpu(other)),
+    }
+
+
+@dataclass
+class Found:
+    programs: int = 0
+    moving: int = 0
+    steps: int = 0
+    looks: int = 0
+    wrong: int = 0
+
+    def add(self, play: Play, name: str) -> None:
+        self.steps += play.steps
+        self.looks += play.looks
+        self.wrong += play.wrong
+        assert not play.wrong, (
+            f"seed {play.seed}, {name}: {play.wrong} of {play.looks} looks found other bits"
+        )
+
+
+def play(seed: int, size: int, found: Found) -> None:
+    """One program in both modes by every executor, each under a schedule of its own."""
+    made = RandomSlots(seed, size)
+    validate(made.program)
+    draw = np.random.default_rng(seed)
+    sources = [SlotSource(int(k), 0) for k in draw.integers(0, len(made.program.nodes), 2)]
+    watched = {f"metric {k}": source for k, source in enumerate(sources)}
+    places = {name: k for k, name in enumerate(watched)}
+    book = MemoryBook()
+    rounding = Rounding((26, 29, 31, 32)[seed % 4], Bounds(seed // 4 % 2), Form(seed // 8 % 2))
+
+    def party(evaluator: Evaluator) -> Rounded:
+        return Rounded(rounding, book, evaluator)
+
+    first = party(evaluator_of(sorted(VARIATIONS)[seed % len(VARIATIONS)]))
+    with np.errstate(all="ignore"):
+        modes = (
+            (Truth(made, CPU, sources), exact(made, watched)),
+            (Truth(made, first, sources), rounded(made, watched, party, seed)),
+        )
+        for truth, executors in modes:
+            for k, (name, executor) in enumerate(executors.items()):
+                told = places if isinstance(executor, FastExecutor) else {}
+                found.add(Play(truth, executor, seed * 8 + k, told).run(), name)
+    found.programs += 1
+    found.moving += made.moving
+
+
+def test_random_programs_under_random_schedules() -> None:
+    found = Found()
+    for seed in range(45):
+        play(seed, 4 + seed % 30, found)
+    assert found.moving == 15
+    assert found.steps > 45 * 7 * 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(20))
+def test_many_random_programs_under_random_schedules(part: int) -> None:
+    found = Found()
+    for seed in range(1000 + part, 6400, 20):
+        play(seed, 4 + seed % 70, found)
+    print(found)
