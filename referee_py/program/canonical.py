@@ -1,9 +1,12 @@
 """A canonical form: the program that computes the same bits with no node too many, in an order of its own.
 
-    simple        every rule of `simplify` has been applied
+    simple        every rule of `simplify` that keeps all bits in every mode has been applied
     merged        no two nodes are equal, no two constants are
     live          every node serves a slot, or an output that is to be kept (a metric)
     ordered       by the graph alone, so that few values are alive at once
+
+A program does not know the mode it is run in, and its form does not depend on it: what rounds is neither left out nor
+worked out. With `ahead` it is, as repops-f32 has it: for who writes a new program.
 
 So two programs that differ only in the order in which their nodes and constants were written have one canonical form,
 and the canonical form of a canonical program is itself. Slots keep their numbers: the state is what a run is about.
@@ -52,12 +55,16 @@ def canonical_program(program: Program, keep: Sequence[SlotSource] = ()) -> tupl
 
 
 def canonical_skeleton(
-    skeleton: Skeleton, keep: Sequence[SlotSource] = (), same: Sequence[Hashable] | None = None
+    skeleton: Skeleton,
+    keep: Sequence[SlotSource] = (),
+    same: Sequence[Hashable] | None = None,
+    *,
+    ahead: bool = False,
 ) -> Canonical:
     """The canonical form of a validated skeleton. Constants are merged where `same` has equal entries for them."""
     if not skeleton.slots and not keep:
         raise InvalidProgram("a program without slots, of which nothing is to be kept, computes nothing")
-    form = _Form(skeleton, keep, same)
+    form = _Form(skeleton, keep, same, ahead)
     while form.simplify():
         pass
     return form.ordered()
@@ -81,8 +88,13 @@ class _Form:
     """A program on its way: `roots` are the sources of the slots, then the outputs to keep."""
 
     def __init__(
-        self, skeleton: Skeleton, keep: Sequence[SlotSource], same: Sequence[Hashable] | None
+        self,
+        skeleton: Skeleton,
+        keep: Sequence[SlotSource],
+        same: Sequence[Hashable] | None,
+        ahead: bool,
     ) -> None:
+        self._ahead = ahead
         self._skeleton = skeleton
         self._nodes = list(skeleton.nodes)
         self._origin = list(range(len(self._nodes)))
@@ -93,7 +105,7 @@ class _Form:
 
     def simplify(self) -> bool:
         """One pass over the live nodes, in order; whether anything changed."""
-        graph = Graph(self._skeleton.constants, self._skeleton.initial)
+        graph = Graph(self._skeleton.constants, self._skeleton.initial, self._ahead)
         place: dict[Operand, Operand] = {}
         origin: dict[int, int] = {}
         uses = self._uses()

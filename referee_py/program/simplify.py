@@ -3,6 +3,11 @@
 Every rule keeps all bits of every value (any NaN counts as the one that is committed): rules about floating point are
 only those that hold for signed zeros, infinities and NaNs too. So `x + 0` stays, since -0 + 0 is +0, and `x + -0` goes.
 
+That is so in repops-f32. In rounded-f64 an operator that rounds gives what is on the mode's grid, and a sum no -0:
+there x * 1 need not be x, the sum over nothing not its operand, and exp(1) not what repops-f32 has. So the rules that
+leave out or work out such an operator (rounding/evaluate.py says which round) hold in repops-f32 alone: they are for
+who writes a new program, with `ahead`. All other rules hold in every mode.
+
     known values   operators on `full` alone, element by element or moving elements: a `full` again
     neutral        x * 1, x / 1, x - 0, x + -0, true and x, false or x, min(x, x), where(c, x, x), not not x, neg neg x
     nothing moved  reshape, permute, expand, slice, cat, cast, sum and amax that leave everything as it is
@@ -22,6 +27,8 @@ from repops.opset import F32, I64, Dtype, broadcast, lookup
 from repops.tensors import CANONICAL_NAN, NUMPY_DTYPE
 
 from ..commit.tensor import Array
+from ..rounding.evaluate import Kind as Arithmetic
+from ..rounding.evaluate import kind_of
 from .structure import Kind, Operand, Structure, TensorType
 
 Rule = Callable[["Graph", tuple[Operand, ...], dict[str, Any]], Operand | None]
@@ -50,9 +57,15 @@ ELEMENTWISE = frozenset(
 
 
 class Graph:
-    """Nodes under construction: equal ones are merged, and each is as simple as the rules make it."""
+    """Nodes under construction: equal ones are merged, and each is as simple as the rules make it.
 
-    def __init__(self, constants: Sequence[TensorType], initial: Sequence[TensorType]) -> None:
+    With `ahead`, also by the rules that hold in repops-f32 alone.
+    """
+
+    def __init__(
+        self, constants: Sequence[TensorType], initial: Sequence[TensorType], ahead: bool = False
+    ) -> None:
+        self._ahead = ahead
         self.nodes: list[Structure] = []
         self._types = {Kind.CONSTANT: constants, Kind.SLOT: initial, Kind.STEP: (TensorType(I64, ()),)}
         self._known: dict[tuple[int, tuple[Operand, ...], bytes], int] = {}
@@ -82,13 +95,21 @@ class Graph:
 
     def op(self, name: str, *inputs: Operand, **attrs: Any) -> Operand:
         """The first output of an operator, in the simplest way that is known."""
-        for rule in _RULES.get(name, ()):
+        rules = (*_VALUES.get(name, ()), *_WIRING.get(name, ()))
+        if not self._ahead and self._rounds(name, inputs, attrs):
+            rules = _WIRING.get(name, ())
+        for rule in rules:
             simpler = rule(self, inputs, attrs)
             if simpler is not None:
                 return simpler
         known = [(self.type_of(i).dtype, self.shape(i)) for i in inputs]
         outputs = [TensorType(d, s) for d, s in lookup(name).infer(known, attrs)]
         return Operand(Kind.NODE, self.node(Structure.make(name, inputs, outputs, **attrs)))
+
+    def _rounds(self, name: str, inputs: tuple[Operand, ...], attrs: dict[str, Any]) -> bool:
+        """Whether what it gives is rounded to a grid in rounded-f64."""
+        first = self.type_of(inputs[0]).dtype if inputs else None
+        return kind_of(name, first, attrs) is not Arithmetic.MOVED
 
     def full(self, bits: int, type_: TensorType) -> Operand:
         if type_.dtype == F32 and bits & 0x7FFFFFFF > 0x7F800000:
@@ -328,30 +349,34 @@ def _narrow(g: Graph, operand: Operand) -> Operand | None:
 
 _ONE, _PLUS_ZERO, _MINUS_ZERO = 0x3F800000, 0, 0x80000000
 
-_RULES: dict[str, list[Rule]] = {
-    "full": [_canonical_full],
-    "reshape": [_same_shape, _moved_full("reshape"), _reshape_of_reshape],
-    "expand": [_same_shape, _moved_full("expand"), _only_ones_added, _expand_of_expand],
-    "permute": [_moved_full("permute"), _only_ones_permuted, _permute_of_permute],
-    "slice": [_whole_slice, _moved_full("slice"), _slice_of_slice],
-    "cat": [_single, _moved_full("cat")],
-    "sum": [_reduces_nothing],
-    "amax": [_reduces_nothing],
-    "cast": [_same_dtype],
-    "add": [_neutral((_MINUS_ZERO, 0), commutes=True)],
-    "sub": [_neutral((_PLUS_ZERO, 0))],
-    "mul": [_neutral((_ONE, 1), commutes=True)],
-    "div": [_neutral((_ONE, None))],
-    "neg": [_involution("neg")],
-    "logical_not": [_involution("logical_not")],
-    "maximum": [_idempotent],
-    "minimum": [_idempotent],
-    "logical_and": [_idempotent, _neutral_truth(1)],
-    "logical_or": [_idempotent, _neutral_truth(0)],
-    "where": [_chosen],
+_VALUES: dict[str, tuple[Rule, ...]] = {
+    **{name: (_folded(name),) for name in ELEMENTWISE},
+    "sum": (_reduces_nothing,),
+    "amax": (_reduces_nothing,),
+    "add": (_folded("add"), _neutral((_MINUS_ZERO, 0), commutes=True)),
+    "sub": (_folded("sub"), _neutral((_PLUS_ZERO, 0))),
+    "mul": (_folded("mul"), _neutral((_ONE, 1), commutes=True)),
+    "div": (_folded("div"), _neutral((_ONE, None))),
 }
+"""Rules that know what an operator gives: where it rounds, they hold in repops-f32 alone."""
+
+_WIRING: dict[str, tuple[Rule, ...]] = {
+    "full": (_canonical_full,),
+    "reshape": (_same_shape, _moved_full("reshape"), _reshape_of_reshape),
+    "expand": (_same_shape, _moved_full("expand"), _only_ones_added, _expand_of_expand),
+    "permute": (_moved_full("permute"), _only_ones_permuted, _permute_of_permute),
+    "slice": (_whole_slice, _moved_full("slice"), _slice_of_slice),
+    "cat": (_single, _moved_full("cat")),
+    "cast": (_same_dtype,),
+    "neg": (_involution("neg"),),
+    "logical_not": (_involution("logical_not"),),
+    "maximum": (_idempotent,),
+    "minimum": (_idempotent,),
+    "logical_and": (_idempotent, _neutral_truth(1)),
+    "logical_or": (_idempotent, _neutral_truth(0)),
+    "where": (_chosen,),
+}
+"""Rules that hold in every mode: what is applied is still applied, or did not round."""
 for _name in sorted(ELEMENTWISE):
-    _RULES.setdefault(_name, []).insert(0, _folded(_name))
-    if lookup(_name).arity != 1:
-        _RULES[_name].append(_narrowed(_name))
-    _RULES[_name].append(_expanded_later(_name))
+    _narrow_rules = (_narrowed(_name),) if lookup(_name).arity != 1 else ()
+    _WIRING[_name] = (*_WIRING.get(_name, ()), *_narrow_rules, _expanded_later(_name))

@@ -76,7 +76,8 @@ class Builder:
         self._constants: list[tuple[str, Source]] = []
         self._slots: list[tuple[str, Source]] = []
         self._types: tuple[list[TensorType], list[TensorType]] = [], []  # of constants, of slots
-        self._graph = Graph(*self._types)
+        # NOTE: what is captured defines a program, whatever mode it is run in: so numbers are worked out ahead, in f32.
+        self._graph = Graph(*self._types, ahead=True)
         self._labels: list[str] = []  # of the graph's nodes
         self._fixed: list[bool] = []
         self._tables: dict[Any, Ref] = {}
@@ -204,7 +205,8 @@ class Builder:
         metrics = [SlotSource(ref.index, ref.output) for ref in self._metrics.values()]
         slots = tuple(SlotSource(ref.index, ref.output) for ref in after)
         constants, initial = map(tuple, self._types)
-        found = canonical_skeleton(Skeleton(tuple(self._graph.nodes), slots, constants, initial), metrics)
+        skeleton = Skeleton(tuple(self._graph.nodes), slots, constants, initial)
+        found = canonical_skeleton(skeleton, metrics, ahead=True)
         used = [self._constants[k] for k in found.constants]
         labels = Labels(
             nodes=["" if k < 0 else self._labels[k] for k in found.nodes],

@@ -53,6 +53,14 @@ class Truth:
             self.watched.append([tensor_hash(array) for array in found])
         self.hashes = [[tensor_hash(array) for array in arrays] for arrays in self.arrays]
 
+    def is_state(self, step: int, arrays: Sequence[Array]) -> bool:
+        """Whether these are the slots after that step. NOTE: any NaN is every other, and only a hash knows that."""
+        return all(
+            (array.dtype, array.shape) == (wanted.dtype, wanted.shape)
+            and (array.tobytes() == wanted.tobytes() or tensor_hash(array) == known)
+            for array, wanted, known in zip(arrays, self.arrays[step], self.hashes[step], strict=True)
+        )
+
 
 class Held(NamedTuple):
     """A state, and the one that it has its values from, as the executor gave it: only who was offered may be gone."""
@@ -83,7 +91,7 @@ class Play:
         self._states: list[Held] = []
         self._views: list[tuple[Array, bytes]] = []
 
-    def run(self, moves: int = 12) -> Play:
+    def run(self, moves: int = 10) -> Play:
         """NOTE: the first state's arrays are the caller's own, and must not be written to either."""
         held = self._fresh(0)
         for _ in range(moves):
@@ -184,7 +192,7 @@ class Play:
         if self._chance(0.5):
             self._count(state.slot_hashes() == self.truth.hashes[state.step])
         else:
-            self._count([tensor_hash(array) for array in state.arrays] == self.truth.hashes[state.step])
+            self._count(self.truth.is_state(state.step, state.arrays))
         if self._chance(0.2):
             self._keep_arrays(state.arrays)
 
@@ -199,11 +207,11 @@ class Play:
             self._count(view.tobytes() == before)
         for held in self._states:
             try:
-                found = [tensor_hash(array) for array in held.state.arrays]
+                arrays = held.state.arrays
             except InvalidInput:
                 self._count(held.may_be_gone)
             else:
-                self._count(found == self.truth.hashes[held.state.step])
+                self._count(self.truth.is_state(held.state.step, arrays))
 
     def _count(self, right: bool) -> None:
         self.looks += 1

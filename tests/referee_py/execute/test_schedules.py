@@ -27,12 +27,11 @@ CPU = repops.backend("cpu")
 Sources = Mapping[str, SlotSource]
 
 
-def exact(made: RandomSlots, watched: Sources) -> dict[str, Executor]:
-    """All executors of repops-f32 that this machine has."""
+def exact(made: RandomSlots, watched: Sources, seed: int) -> dict[str, Executor]:
+    """Executors of repops-f32; the interpreter on arrays and on tensors in turns."""
     given = made.program, made.constants, CPU
     return {
-        "interpreter": Interpreter(*given),
-        "interpreter on tensors": Interpreter(*given, device=CpuTensors()),
+        "interpreter": Interpreter(*given, device=CpuTensors() if seed % 2 else None),
         "fast": FastExecutor(*given, watched),
         "fast on tensors": FastExecutor(*given, watched, TensorMachine()),
     }
@@ -41,15 +40,13 @@ def exact(made: RandomSlots, watched: Sources) -> dict[str, Executor]:
 def rounded(
     made: RandomSlots, watched: Sources, party: Callable[[Evaluator], Rounded], seed: int
 ) -> dict[str, Executor]:
-    """All of rounded-f64, with libraries of their own: they follow the log of the truth's."""
+    """Those of rounded-f64, with libraries of their own: they follow the log of the truth's."""
     names = sorted(VARIATIONS)
-    one, other = (party(evaluator_of(names[(seed + k) % len(names)])) for k in (1, 2))
+    one, other = (evaluator_of(names[(seed + k) % len(names)]) for k in (1, 2))
+    slow, fast = party(TensorEvaluator(CpuTensors(), "cpu") if seed % 2 else one), party(other)
     return {
-        "interpreter": Interpreter(made.program, made.constants, one),
-        "interpreter on tensors": Interpreter(
-            made.program, made.constants, party(TensorEvaluator(CpuTensors(), "cpu"))
-        ),
-        "fast": FastExecutor(made.program, made.constants, other, watched, RoundedCpu(other)),
+        "interpreter": Interpreter(made.program, made.constants, slow),
+        "fast": FastExecutor(made.program, made.constants, fast, watched, RoundedCpu(fast)),
     }
 
 
@@ -87,7 +84,7 @@ def play(seed: int, size: int, found: Found) -> None:
     first = party(evaluator_of(sorted(VARIATIONS)[seed % len(VARIATIONS)]))
     with np.errstate(all="ignore"):
         modes = (
-            (Truth(made, CPU, sources), exact(made, watched)),
+            (Truth(made, CPU, sources), exact(made, watched, seed)),
             (Truth(made, first, sources), rounded(made, watched, party, seed)),
         )
         for truth, executors in modes:
@@ -103,13 +100,13 @@ def test_random_programs_under_random_schedules() -> None:
     for seed in range(45):
         play(seed, 4 + seed % 30, found)
     assert found.moving == 15
-    assert found.steps > 45 * 7 * 12
+    assert found.steps > 45 * 5 * 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_many_random_programs_under_random_schedules(part: int) -> None:
     found = Found()
-    for seed in range(1000 + part, 6400, 20):
-        play(seed, 4 + seed % 70, found)
+    for seed in range(1000 + part, 6100, 20):
+        play(seed, 4 + seed % 31, found)
     print(found)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 import repops
 from repops.opset import BOOL, F32, I64, Dtype
 
 from referee_py.commit.tensor import Array
-from referee_py.execute import Run
+from referee_py.execute import Interpreter, State
+from referee_py.execute.interpreter import Backend
 from referee_py.program import (
     Kind,
     Operand,
@@ -21,14 +23,44 @@ from referee_py.program import (
     TensorType,
     validate,
 )
-from referee_py.program.canonical import canonical_program
+from referee_py.program.canonical import canonical_program, canonical_skeleton
 from referee_py.program.simplify import ELEMENTWISE
+from referee_py.rounding.backend import Rounded
+from referee_py.rounding.mode import Rounding
+from referee_py.rounding.step_log import StepLog
+from trainer_node.rounded.variations import NumpyEvaluator
 
 from . import tiny
 
 REFERENCE = repops.backend("reference")
-SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, 3.5], np.float32)
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3.5, 0.1, 1 + 2**-23], np.float32
+)
+"""Signed zeros, infinities, subnormals, and values that are on no grid of rounded-f64 below 32 bits."""
+INTEGERS = np.array([0, 1, 3, 2**53 + 1, -(2**62) - 1], np.int64)
+"""The last two are rounded twice by a cast in rounded-f64."""
 X = np.array([[0.0, -0.0, 1.5], [np.inf, -2.5, 1e-45]], np.float32)
+OFF_GRID = np.array([[0.1, -0.0, 1 + 2**-23], [np.nan, -1e-40, -np.inf]], np.float32)
+
+
+class Unsaid:
+    """A book of logs that say nothing: then every element has one value."""
+
+    def get(self, step: int) -> StepLog:  # noqa: ARG002
+        return StepLog({})
+
+    def put(self, step: int, log: StepLog) -> None:
+        raise AssertionError(f"step {step}: a follower has written a log of {len(log.nodes)} nodes")
+
+
+BITS = (26, 29, 32)
+MODES: dict[str, Callable[[], Backend]] = {
+    "repops-f32": lambda: REFERENCE,
+    **{
+        f"rounded-f64 at {bits}": lambda bits=bits: Rounded(Rounding(bits), Unsaid(), NumpyEvaluator())  # type: ignore[misc]
+        for bits in BITS
+    },
+}
 
 
 @dataclasses.dataclass
@@ -39,17 +71,33 @@ class Written:
     constants: list[Array]
     initial: list[Array]
 
-    def state_after(self, steps: int) -> list[bytes]:
-        """The hash of each slot, by the definition of the operators."""
+    def state_after(self, steps: int, mode: str = "repops-f32") -> list[bytes]:
+        """The hash of each slot, node by node."""
         with np.errstate(all="ignore"):
-            run = Run(self.program, self.constants, self.initial, steps, (1,), REFERENCE)
-            return run.advance(run.initial(), steps).slot_hashes()
+            interpreter, state = (
+                Interpreter(self.program, self.constants, MODES[mode]()),
+                State.of(0, self.initial),
+            )
+            for _ in range(steps):
+                state, _ = interpreter.step(state, False)
+            return state.slot_hashes()
 
 
 def canonical(written: Written) -> Written:
     program, found = canonical_program(written.program)
     validate(program)
     return Written(program, [written.constants[k] for k in found.constants], written.initial)
+
+
+def worked_out(written: Written) -> Written:
+    """As capture writes a program: what rounds is left out or worked out ahead, as repops-f32 has it."""
+    program = written.program
+    hashes = [constant.hash for constant in program.constants]
+    found = canonical_skeleton(program.skeleton, same=hashes, ahead=True)
+    constants = tuple(program.constants[k] for k in found.constants)
+    made = Program(found.skeleton.nodes, found.skeleton.slots, constants, program.initial)
+    validate(made)
+    return Written(made, [written.constants[k] for k in found.constants], written.initial)
 
 
 def random_program(seed: int, size: int = 40) -> Written:
@@ -61,7 +109,9 @@ def random_program(seed: int, size: int = 40) -> Written:
         shape = shapes[rng.integers(len(shapes))]
         if dtype == F32:
             return rng.choice(SPECIAL, shape).astype(np.float32)
-        return rng.integers(0, 2, shape).astype({I64: np.int64, BOOL: np.bool_}[dtype])
+        if dtype == I64:
+            return np.asarray(rng.choice(INTEGERS, shape))
+        return np.asarray(rng.integers(0, 2, shape)).astype(np.bool_)
 
     constants = [tensor(F32), tensor(I64), tensor(BOOL)]
     constants.append(constants[0].copy())
@@ -85,6 +135,8 @@ def random_program(seed: int, size: int = 40) -> Written:
                 case "full":
                     dtype = Dtype(rng.integers(1, 4))
                     bits = int(rng.choice(SPECIAL).view(np.uint32)) if dtype == F32 else int(rng.integers(2))
+                    if dtype == I64:
+                        bits = int(rng.choice(INTEGERS)) % (1 << 64)
                     made = write("full", shape=shapes[rng.integers(len(shapes))], dtype=dtype, bits=bits)
                 case "layout":
                     match rng.integers(5):
