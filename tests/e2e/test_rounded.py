@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from referee_py.commit import Tag
@@ -23,6 +24,7 @@ from trainer_node.logbook import WrittenBook
 from trainer_node.rounded.variations import evaluator_of
 from trainer_node.store import Store
 
+from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome
 
 ROUNDING = Rounding(32)
@@ -117,24 +119,22 @@ def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
 
 
 def flipped(book: MemoryBook, step: int) -> StepLog:
-    """The log of a step with one direction turned round: that of the first element that was near a midpoint."""
+    """The log of a step with one direction turned round: that of a sum which is a midpoint, and may be either."""
     log = book.get(step)
     assert log is not None
-    for node, known in log.nodes.items():
-        said = known.read()
-        if said.narrow.size:
-            up = said.up.copy()
-            up[0] ^= True
-            return StepLog({**log.nodes, node: NodeLog.of(replace(said, up=up), known.form)})
-    pytest.fail(f"step {step} has no narrow entry")
+    said = log.nodes[brink.Y].read()
+    up = said.up.copy()
+    up[np.flatnonzero(said.narrow == brink.at("tie"))] ^= True
+    assert (up != said.up).sum() == 1, "a tie has an entry"
+    return StepLog({**log.nodes, brink.Y: NodeLog.of(replace(said, up=up), ROUNDING.form)})
 
 
-def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, rounded: Bundle) -> None:
+def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
     """The trainer goes by an entry that its own library would not have written; everybody comes to the same values."""
-    terms, usual = rounded.terms, MemoryBook()
-    run = run_of(rounded, usual, "torch")
+    job, usual = brink.bundle(ROUNDING), MemoryBook()
+    terms, run = job.terms, run_of(job, usual, "torch")
     root = run.commit_run().root
-    with Arena(anvil, tmp_path, rounded, trainers=[Fault.NONE]) as arena:
+    with Arena(anvil, tmp_path, job, trainers=[Fault.NONE]) as arena:
         node = arena.members[-2].node
         key = int.from_bytes(terms.hash(), "big")
         book = WrittenBook(node.database, key, node.store, terms.node_count, terms.steps)
@@ -145,7 +145,7 @@ def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, round
         book.put(5, flipped(usual, 5))
         book.keep()
         outcome = arena.play()
-        expect_justice(arena, outcome, rounded)
+        expect_justice(arena, outcome, job)
         assert outcome.matches == []
         assert outcome.job.accepted_root != root, "one rounding in step 5 has changed what came of it"
 

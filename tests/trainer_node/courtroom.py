@@ -173,7 +173,7 @@ class Court:
             problems={},
             metrics=Metrics(),
             settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
-            fetcher=Fetcher(self.store, timeout_s=1.0, attempts=1),
+            fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
             stop=threading.Event(),
         )

@@ -118,7 +118,7 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
 
     def judge(found: Job, hearing: HearingInfo) -> Any:
         if hearing.match_id == 101:
-            until(lambda: released, 10)
+            until(lambda: released)
         return slow(found, hearing)
 
     released: list[bool] = []
