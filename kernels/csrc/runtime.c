@@ -73,10 +73,12 @@ int repops_best_isa(void) {
 REPOPS_EXPORT int64_t repops_environment_bytes(void) {
     return sizeof(environment);
 }
-REPOPS_EXPORT void repops_environment_enter(void *saved) {
+// Both tell whether it was standard: when it was entered, and to the end.
+REPOPS_EXPORT int repops_environment_enter(void *saved) {
+    int found = is_standard();
     *(environment *)saved = enter();
+    return found;
 }
-// Whether it was standard to the end.
 REPOPS_EXPORT int repops_environment_leave(const void *saved) {
     int kept = is_standard();
     leave(*(const environment *)saved);

@@ -14,7 +14,6 @@ from .library import LIBRARY
 
 LIBRARY.repops_environment_bytes.restype = ctypes.c_int64
 LIBRARY.repops_environment_enter.argtypes = [ctypes.c_void_p]
-LIBRARY.repops_environment_enter.restype = None
 LIBRARY.repops_environment_leave.argtypes = [ctypes.c_void_p]
 _WORDS = -(-LIBRARY.repops_environment_bytes() // 8)
 
@@ -22,15 +21,15 @@ _WORDS = -(-LIBRARY.repops_environment_bytes() // 8)
 class Standard:
     """`with Standard() as inside:` rounds to nearest and flushes nothing; then it is again as it was before.
 
-    `inside.kept` says afterwards whether it was so to the end, whatever has computed there.
+    `inside.found` says whether it was so before; `inside.kept`, afterwards, whether it was so to the end.
     """
 
     def __init__(self) -> None:
         self._saved = (ctypes.c_uint64 * _WORDS)()
-        self.kept = False
+        self.found = self.kept = False
 
     def __enter__(self) -> Self:
-        LIBRARY.repops_environment_enter(self._saved)
+        self.found = bool(LIBRARY.repops_environment_enter(self._saved))
         return self
 
     def __exit__(

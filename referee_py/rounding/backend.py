@@ -12,6 +12,7 @@ Values lie where the evaluator has them: in arrays, or in tensors on its device,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -52,7 +53,7 @@ class Evaluator(Protocol):
     def device(self) -> Device | None: ...
 
     def check(self) -> None:
-        """Raises Disturbed if a thread of its own computes otherwise than IEEE-754. Asked before each step."""
+        """Raises Disturbed if a thread of its own computes otherwise than IEEE-754."""
         ...
 
     def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> Evaluated:
@@ -89,15 +90,23 @@ class Rounded:
         """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
         self._on_forged = on_forged
         self._thresholds = thresholds
+        self._asked = threading.local()
         self._step = 0
         self._given: StepLog | None = None
         self._written: dict[int, NodeLog] = {}
 
     def begin(self, step: int) -> None:
         """Raises Unavailable if the step's log is to be followed and cannot be had, Disturbed as `Evaluator.check`."""
-        with sound(f"the evaluator {self.evaluator.name}"):
-            self.evaluator.check()
+        # NOTE: a library's threads have the registers of the thread that started them, as they were then. Ours starts
+        # them inside `sound`, if they were not there before; so they are asked once, and if something was set since.
+        with sound(f"the evaluator {self.evaluator.name}") as inside:
+            if not inside.found or not hasattr(self._asked, "once"):
+                self._check()
+                self._asked.once = True
         self._step, self._given, self._written = step, self.book.get(step), {}
+
+    def _check(self) -> None:
+        self.evaluator.check()
 
     def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
         """The outputs of a node of the step that was begun, from arrays, or from tensors of the device."""

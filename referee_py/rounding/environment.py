@@ -16,10 +16,10 @@ from ..errors import Disturbed
 
 
 @contextmanager
-def sound(what: str) -> Iterator[None]:
+def sound(what: str) -> Iterator[Standard]:
     """To nearest, nothing flushed. Raises Disturbed if the environment is another one when `what` is done."""
     with Standard() as inside:
-        yield
+        yield inside
     if not inside.kept:
         raise Disturbed(
             f"{what} has left a floating-point environment that flushes subnormal numbers or does not round to "

@@ -241,7 +241,7 @@ class Arena:
                     password=PASSWORD,
                     poll_s=0.01,
                     log_level="warning",
-                    **settings,
+                    **{"allow_probable_bounds": True, **settings},
                 ),
                 role,
             )

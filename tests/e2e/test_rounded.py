@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import structlog
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
@@ -22,6 +23,7 @@ from trainer_node.chain import JobPhase
 from trainer_node.faults import EXPECTED, Fault
 from trainer_node.logbook import WrittenBook
 from trainer_node.rounded.variations import evaluator_of
+from trainer_node.service import Node
 from trainer_node.store import Store
 
 from . import brink
@@ -81,6 +83,40 @@ def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rou
         book = logs_of(outcome, job, arena.members[-2].node.store)
         written = [book.get(step) for step in range(1, job.terms.steps + 1)]
         assert any(log is not None and log.nodes for log in written), "the logs are not all empty"
+
+
+class Careful(Arena):
+    """One of the parties takes no jobs with probable bounds, as nodes do unless they are told to."""
+
+    careful = "trainer-0"
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        return super()._node(name, role, **{**settings, "allow_probable_bounds": name != self.careful})
+
+
+@pytest.mark.parametrize(
+    ("careful", "phase"), [("trainer-0", JobPhase.UNCLAIMED), ("challenger", JobPhase.ACCEPTED)]
+)
+def test_jobs_with_probable_bounds_are_left_to_others(
+    anvil: Anvil,
+    tmp_path: Path,
+    bundle: Bundle,
+    careful: str,
+    phase: JobPhase,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trainer does not join, and a challenger does not stake, not even against a liar."""
+    monkeypatch.setattr(Careful, "careful", careful)
+    job = bundle.with_mode(Rounding(32, Bounds.PROBABLE).mode)
+    with (
+        Careful(anvil, tmp_path, job, trainers=[Fault.WRONG_OP_OUTPUT]) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert (outcome.job.phase, outcome.matches) == (phase, [])
+        assert outcome.profit[careful] == 0
+        reasons = [event["reason"] for event in told if event["event"] == "job.left_to_others"]
+        assert any("allow_probable_bounds" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("fault", LIES)

@@ -172,7 +172,9 @@ class Court:
             database=Database(None),
             problems={},
             metrics=Metrics(),
-            settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
+            settings=SimpleNamespace(
+                limits=SimpleNamespace(memory_bytes=ENOUGH), allow_probable_bounds=False
+            ),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
             stop=threading.Event(),

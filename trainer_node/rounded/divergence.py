@@ -189,11 +189,10 @@ class Compared(Rounded):
             ],
         )
 
-    def begin(self, step: int) -> None:
-        with sound("an evaluator"):
-            for other in self._others:
-                other.check()
-        super().begin(step)
+    def _check(self) -> None:
+        super()._check()
+        for other in self._others:
+            other.check()
 
     def round(
         self,
