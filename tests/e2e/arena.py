@@ -52,7 +52,7 @@ from trainer_node.verifier import Verifier
 from trainer_node.workshop import Workshop
 
 PERIOD_S = 600
-CLOCK_S = 120
+CLOCK_S = 600
 APPEAL_S = 120
 TIME_STEP_S = 30
 PASSWORD = "arena"

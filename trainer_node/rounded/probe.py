@@ -15,7 +15,8 @@ GRAIN = 32_768
 """Elements from which on torch wakes a thread (at::internal::GRAIN_SIZE)."""
 SPACING = 1024
 """NOTE: one number in so many is subnormal: processors take a hundred times longer for those."""
-SMALL = 2.0**-140
+SMALL = 1 << 9
+"""The bits of 2^-140."""
 
 
 class Probe:
@@ -30,7 +31,7 @@ class Probe:
         size = GRAIN * torch.get_num_threads()
         if self._numbers.numel() != size:
             self._numbers = torch.ones(size, device=self._where)
-            self._numbers[::SPACING] = SMALL
+            self._numbers.view(torch.int32)[::SPACING] = SMALL
             self._wide = torch.empty(size, dtype=torch.float64, device=self._where)
             self._narrow = torch.empty_like(self._numbers)
         self._wide.copy_(self._numbers)
