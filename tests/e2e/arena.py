@@ -56,7 +56,7 @@ CLOCK_S = 600
 APPEAL_S = 120
 TIME_STEP_S = 30
 PASSWORD = "arena"
-DEADLINE_S = 250.0
+DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody listens on: who names it withholds its artifacts."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import repops
 
 from referee_py.execute import Run
@@ -31,9 +30,6 @@ KILLED_WITHIN_S = 10.0
 DEADLINE_S = 800.0
 LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
 """Of a product of matrices."""
-
-
-pytestmark = pytest.mark.timeout(900)
 
 
 def steps_of(mode: int) -> int:
