@@ -7,6 +7,7 @@ AssayError
 │   ├── InvalidProgram    a program that breaks a rule of sections 3 and 4
 │   └── UnknownVersion    an opset, mode or format that this build does not implement exactly
 ├── HashMismatch          content that is not what its hash names
+├── Disturbed             a library computes otherwise than IEEE-754 at the moment; its results were not used
 ├── Unavailable           data could not be had; says nothing about who is right
 └── IllegalMove           a move that the game refuses (its subclasses are the contract's custom errors)
 """
@@ -40,6 +41,10 @@ class UnknownVersion(InvalidInput):
 
 class HashMismatch(AssayError):
     """Content that does not hash to the name it was asked for by."""
+
+
+class Disturbed(AssayError):
+    """Arithmetic that flushes subnormal numbers, or does not round to nearest: nothing was made of it."""
 
 
 class Unavailable(AssayError):

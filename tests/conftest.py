@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 _ROOT = Path(__file__).resolve().parent.parent
-_START_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 120.0
 _ACCOUNTS = 10
 
 

@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job
 from .config import Mode, Settings
-from .decide import Do, challenger_acts, disagreements, too_late, too_poor, too_risky
+from .decide import Do, challenger_acts, disagreements, too_late, too_poor, too_risky, too_uncertain
 from .faults import HONEST, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -33,8 +33,10 @@ def challenger(node: Node, workshop: Workshop) -> Party:
     told: set[tuple[int, bytes]] = set()
     begun: set[int] = set()
 
-    def in_time(job: Job, now: int) -> bool:
+    def worth(job: Job, now: int) -> bool:
         """SAFETY: a run without an end would keep us from all other jobs."""
+        if not unless(job, too_uncertain(job, node.settings.allow_probable_bounds)):
+            return False
         ready_in_s = workshop.ready_in_s(job)
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now))
 
@@ -53,7 +55,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
-        if not ours and job.id not in begun and not in_time(job, now):
+        if not ours and job.id not in begun and not worth(job, now):
             return [], None
         begun.add(job.id)
         own = workshop.train(job, ours=ours)

@@ -138,6 +138,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     trusted_verifiers: tuple[str, ...] = ()
     """Of attested jobs: stake only where all others cannot reach the threshold; if none is named, trust everybody."""
+    allow_probable_bounds: bool = False
+    """Take jobs of rounded-f64 with probable bounds. SAFETY: who chooses the data can make an honest result wrong."""
     max_stake_eth: float = Field(0, ge=0)
     """Stake no more than this on one job; 0 is no limit."""
     max_demands_eth: float = Field(0.5, ge=0)

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from referee_py.execute import Claim
 from referee_py.panel.state import Adjudication
+from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
 from .chain import Group, Job, JobPhase, MatchInfo
 from .config import Mode
@@ -104,6 +105,17 @@ def too_risky(job: Job, trusted: Sequence[str], max_stake: int) -> str | None:
     if trusted and len(strangers) >= job.rules.threshold:
         return f"{len(strangers)} verifiers are not in trusted_verifiers, and {job.rules.threshold} decide"
     return None
+
+
+def too_uncertain(job: Job, allowed: bool) -> str | None:
+    """Why to leave a job to others: with probable bounds the right result may be another than every honest one."""
+    mode = job.program.mode
+    if allowed or not is_rounded(mode) or Rounding.of(mode).bounds is Bounds.PROVEN:
+        return None
+    return (
+        "it has probable bounds: whoever chooses its data can make an honest result wrong; "
+        "set allow_probable_bounds to take it all the same"
+    )
 
 
 def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> list[Do]:

@@ -22,7 +22,7 @@ from referee_py.demand.pieces import page_levels
 from referee_py.demand.state import BLOCK_LEVELS, DIGEST_LEVELS
 from referee_py.program import Program, Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, block_count, entries_of
-from referee_py.rounding.entries import WRITTEN, Log
+from referee_py.rounding.entries import MAX_LOG_ELEMENTS, WRITTEN, Log, values_of
 from referee_py.rounding.mode import Form
 from referee_py.rounding.primitives import UP
 from referee_py.rounding.step_log import NodeLog, StepLog
@@ -37,6 +37,9 @@ class ShownLog(NodeLog):
     shown: bytes
     log: Log
     pages: tuple[Blocks, ...]
+
+    def __post_init__(self) -> None:
+        """NOTE: whoever commits to a log chooses its number of elements, up to 2^64. Only a file has a limit."""
 
     @property
     def digest(self) -> bytes:  # type: ignore[override]
@@ -108,7 +111,7 @@ class Shown:
     def __init__(self, terms: Terms, program: Program, logs: bytes, answers: Answers) -> None:
         self._terms, self._logs, self._answers = terms, logs, answers
         self._counts = [
-            structure.outputs[0].count if structure.outputs and structure.outputs[0].dtype is Dtype.F32 else 0
+            {kind.count for kind in structure.outputs if kind.dtype is Dtype.F32}
             for structure in program.nodes
         ]
         depth = depth_of(terms.node_count)
@@ -126,6 +129,8 @@ class Shown:
         """The steps' logs that are as an honest trainer writes them, to be served as files."""
         plain = []
         for step in self.steps().values():
+            if any(log.elements >= MAX_LOG_ELEMENTS for log in step.nodes.values()):
+                continue
             nodes = {node: NodeLog.of(log.read(), Form.SPARSE) for node, log in step.nodes.items()}
             if StepLog(nodes).root(self._terms.node_count) == step.shown.root:
                 plain.append(StepLog(nodes))
@@ -151,13 +156,16 @@ class Shown:
                         yield from self._pages(step, node)
 
     def _pages(self, step: int, node: int) -> Iterator[Place]:
-        """All pages of a log, the padding of its tree too: what is there must be nothing. Of a log of another number of
-        elements than its node nothing counts but the way to its first block."""
-        depth = depth_of(block_count(self._counts[node]))
-        first = Place(Piece.BLOCKS, step, node)
-        answer = self._answers.get((self._logs, first))
-        matches = not isinstance(answer, Blocks) or answer.elements == self._counts[node]
-        pages = 1 << (depth - page_levels(depth, BLOCK_LEVELS)) if matches else 1
+        """All pages of a log, the padding of its tree too: what is there must be nothing. Of a log that is of another
+        number of elements than every f32 output of its node nothing counts but the way to its first block.
+
+        INVARIANT: these are all that a move can want: `trial.rules` asks for an element's block where the output is f32
+        and has the log's elements, for the first block of any other log of an f32 output, and else for none."""
+        answer = self._answers.get((self._logs, Place(Piece.BLOCKS, step, node)))
+        counts = self._counts[node]
+        elements = answer.elements if isinstance(answer, Blocks) else max(counts, default=0)
+        depth = depth_of(block_count(elements)) if elements in counts else 0
+        pages = 1 << (depth - page_levels(depth, BLOCK_LEVELS))
         yield from (Place(Piece.BLOCKS, step, node, part=part) for part in range(pages))
 
     def _digests(self, step: int, page: int) -> Digests:
@@ -216,5 +224,5 @@ def _read(elements: int, blocks: Sequence[bytes]) -> Log:
         np.array([position for position, _ in narrow], np.int64),
         np.array([up for _, up in narrow], np.bool_),
         np.array([position for position, _ in wide], np.int64),
-        np.array([bits for _, bits in wide], np.uint32).view(np.float32).astype(np.float64),
+        values_of(np.array([bits for _, bits in wide], np.uint32)),
     )

@@ -24,6 +24,7 @@ from .artifacts import Kind, Name
 from .chain import Call, HearingInfo, Job, Snapshot
 from .config import Settings
 from .counsel import Counsel
+from .decide import too_uncertain
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .logbook import step_limit
@@ -132,6 +133,10 @@ class Verifier:
         return self._transactions.address
 
     def _attest(self, job: Job, hearing: HearingInfo) -> None:
+        if reason := too_uncertain(job, self._node.settings.allow_probable_bounds):
+            _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
+            self._refused.add(hearing.id)
+            return
         judgement = self.judgement(job, hearing)
         if judgement is None:
             return

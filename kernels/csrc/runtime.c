@@ -18,6 +18,10 @@ static environment enter(void) {
 static void leave(environment saved) {
     _mm_setcsr(saved);
 }
+// Not denormals-are-zero, not flush-to-zero, and to nearest.
+static int is_standard(void) {
+    return !(_mm_getcsr() & 0xE040);
+}
 
 // Which registers the operating system saves when it switches threads: bits 1, 2 for AVX, 5 to 7 for AVX-512.
 static unsigned saved_registers(void) {
@@ -52,11 +56,34 @@ static environment enter(void) {
 static void leave(environment saved) {
     fesetenv(&saved);
 }
+// NOTE: where flushing is a bit of some register, arithmetic itself says whether that bit is set.
+static int is_standard(void) {
+    volatile float small = 0x1p-140f;
+    volatile double wide = small;
+    volatile float back = (float)(wide * 0.5);
+    return fegetround() == FE_TONEAREST && wide == 0x1p-140 && (double)back == 0x1p-141;
+}
 
 int repops_best_isa(void) {
     return ISA_PORTABLE;
 }
 #endif
+
+// The same around code that is not ours, in the thread that calls it. `saved` has room for an environment.
+REPOPS_EXPORT int64_t repops_environment_bytes(void) {
+    return sizeof(environment);
+}
+// Both tell whether it was standard: when it was entered, and to the end.
+REPOPS_EXPORT int repops_environment_enter(void *saved) {
+    int found = is_standard();
+    *(environment *)saved = enter();
+    return found;
+}
+REPOPS_EXPORT int repops_environment_leave(const void *saved) {
+    int kept = is_standard();
+    leave(*(const environment *)saved);
+    return kept;
+}
 
 static void run(range_body *body, void *context, int64_t begin, int64_t end) {
     environment saved = enter();

@@ -95,14 +95,14 @@ class RoundedCpu(Cpu):
         if plain and not self.is_alone(node, inputs):
             return super().operator(node, inputs)
         outputs = lookup(node.op).infer(list(inputs), node.attrs)
-        logged, rounding = self.is_logged(node, inputs), self._backend.rounding
+        logged = self.is_logged(node, inputs)
 
         def bind(addresses: Sequence[int]) -> Call:
             operands = [_at(a, *spec) for a, spec in zip(addresses, inputs, strict=False)]
             results = [_at(a, *spec) for a, spec in zip(addresses[len(inputs) :], outputs, strict=True)]
 
             def evaluate() -> None:
-                evaluation = self._backend.evaluator.evaluate(node.op, operands, node.attrs, rounding.bounds)
+                evaluation = self._backend.evaluate(node.op, operands, node.attrs)
                 self._backend.round(node.number, node.op, operands, node.attrs, evaluation, results[0])
 
             def execute() -> None:
@@ -123,7 +123,7 @@ class RoundedCpu(Cpu):
 
             def call() -> None:
                 operands = Operands([partial(_whole, a), partial(_whole, b)])
-                evaluation = self._backend.evaluator.product(a, b, self._backend.rounding.bounds)
+                evaluation = self._backend.product(a, b)
                 self._backend.round(node.number, node.op, operands, node.attrs, evaluation, result)
 
             return call

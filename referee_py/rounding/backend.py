@@ -12,6 +12,7 @@ Values lie where the evaluator has them: in arrays, or in tensors on its device,
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, overload
@@ -21,6 +22,7 @@ from repops import cpu
 from ..commit import NO_LOG
 from ..commit.tensor import Array
 from .book import LogBook
+from .environment import sound
 from .evaluate import Kind, has_log, kind
 from .follow import follow, write
 from .mode import Bounds, Form, Rounding
@@ -41,7 +43,7 @@ class Evaluator(Protocol):
     """A library that computes in binary64, within the bounds of docs/rounding-logs.md.
 
     With a device, operands and results are its tensors; else they are arrays. An evaluation is good until the next one
-    is asked for.
+    is asked for. It is asked inside `sound`, so the calling thread computes as IEEE-754 says.
     """
 
     @property
@@ -49,6 +51,10 @@ class Evaluator(Protocol):
 
     @property
     def device(self) -> Device | None: ...
+
+    def check(self) -> None:
+        """Raises Disturbed if a thread of its own computes otherwise than IEEE-754."""
+        ...
 
     def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs, bounds: Bounds) -> Evaluated:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""
@@ -84,23 +90,43 @@ class Rounded:
         """Elements, of all steps, that the log rounded otherwise than our own value (the paper's `rev`)."""
         self._on_forged = on_forged
         self._thresholds = thresholds
+        self._asked = threading.local()
         self._step = 0
         self._given: StepLog | None = None
         self._written: dict[int, NodeLog] = {}
 
     def begin(self, step: int) -> None:
-        """Raises Unavailable if the step's log is to be followed and cannot be had."""
+        """Raises Unavailable if the step's log is to be followed and cannot be had, Disturbed as `Evaluator.check`."""
+        # NOTE: a library's threads have the registers of the thread that started them, as they were then. Ours starts
+        # them inside `sound`, if they were not there before; so they are asked once, and if something was set since.
+        with sound(f"the evaluator {self.evaluator.name}") as inside:
+            if not inside.found or not hasattr(self._asked, "once"):
+                self._check()
+                self._asked.once = True
         self._step, self._given, self._written = step, self.book.get(step), {}
+
+    def _check(self) -> None:
+        self.evaluator.check()
 
     def execute(self, node: int, name: str, inputs: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
         """The outputs of a node of the step that was begun, from arrays, or from tensors of the device."""
         bits = self.rounding.bits
         if has_log(name, inputs, attrs, bits):
-            evaluation = self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
-            return [self.round(node, name, inputs, attrs, evaluation)]
+            return [self.round(node, name, inputs, attrs, self.evaluate(name, inputs, attrs))]
         if (bits < MAX_BITS or name == "cast") and kind(name, inputs, attrs) is Kind.SINGLE:
-            return [self.evaluator.single(name, inputs, bits)]
+            with sound(f"the evaluator {self.evaluator.name}"):
+                return [self.evaluator.single(name, inputs, bits)]
         return (self.device or cpu).execute(name, inputs, attrs)
+
+    def evaluate(self, name: str, inputs: Sequence[Any], attrs: Attrs) -> Evaluated:
+        """By the evaluator, of an operator that has a log; to be rounded at once. Raises Disturbed."""
+        with sound(f"the evaluator {self.evaluator.name}"):
+            return self.evaluator.evaluate(name, inputs, attrs, self.rounding.bounds)
+
+    def product(self, a: Array, b: Array) -> Evaluated:
+        """The same of matrices with contiguous rows or columns."""
+        with sound(f"the evaluator {self.evaluator.name}"):
+            return self.evaluator.product(a, b, self.rounding.bounds)
 
     def round(
         self,
@@ -112,6 +138,18 @@ class Rounded:
         out: Array | None = None,
     ) -> Any:
         """What the evaluation of a node is rounded to: in `out`, if it is given, which only arrays may be."""
+        with sound("rounding"):
+            return self._round(node, name, inputs, attrs, evaluation, out)
+
+    def _round(
+        self,
+        node: int,
+        name: str,
+        inputs: Sequence[Any],
+        attrs: Attrs,
+        evaluation: Evaluated,
+        out: Array | None,
+    ) -> Any:
         device = self.device
         if self._given is None:
             tau = self._tau(name, inputs, attrs)

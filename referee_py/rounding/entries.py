@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidEncoding, InvalidInput
+from .environment import sound
 from .primitives import DOWN, F64, NOT_LOGGED, U8, UP, Bool
 
 I64 = npt.NDArray[np.int64]
@@ -122,16 +123,23 @@ def pack_values(values: F64) -> bytes:
 
 def value_bits(values: F64) -> npt.NDArray[np.uint32]:
     """The bits of binary32 values; NaN is 0x7FC00000."""
-    return np.where(np.isnan(values), np.uint32(_NAN), values.astype(np.float32).view(np.uint32))
+    with sound("a conversion"):
+        return np.where(np.isnan(values), np.uint32(_NAN), values.astype(np.float32).view(np.uint32))
+
+
+def values_of(bits: npt.NDArray[np.uint32]) -> F64:
+    """The values of binary32 bits."""
+    with sound("a conversion"):
+        return bits.view(np.float32).astype(np.float64)
 
 
 def read_values(data: U8) -> F64:
     """All values of these bytes, four each. Raises InvalidEncoding for another NaN."""
     bits = np.frombuffer(data.tobytes(), dtype="<u4").astype(np.uint32)
-    values = bits.view(np.float32)
+    values = values_of(bits)
     if (bits[np.isnan(values)] != _NAN).any():
         raise InvalidEncoding(f"a value is a NaN that is not {_NAN:#x}; the form is not canonical")
-    return values.astype(np.float64)
+    return values
 
 
 def pack_varints(numbers: I64) -> bytes:

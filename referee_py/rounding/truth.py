@@ -13,6 +13,7 @@ from repops import cpu
 from repops.tensors import Array
 
 from .entries import Log
+from .environment import sound
 from .evaluate import Kind, evaluate, has_log, kind, single
 from .follow import follow
 from .mode import Rounding
@@ -25,9 +26,16 @@ def truth(
     """The outputs of an operator. `log` is what the trainer committed to for this node, of as many elements, or None.
 
     Inputs are float32, int64 and bool arrays, checked by the caller against what the operator takes (`repops.opset`);
-    float32 outputs are on the grid where they were computed. Raises InvalidInput beyond 2^31 terms, and OpError from
-    operators that do not fit their inputs.
+    float32 outputs are on the grid where they were computed. Raises InvalidInput beyond 2^31 terms, OpError from
+    operators that do not fit their inputs, and Disturbed.
     """
+    with sound(f"numpy's {name}"):
+        return _truth(name, inputs, attrs, log, rounding)
+
+
+def _truth(
+    name: str, inputs: Sequence[Array], attrs: Attrs, log: Log | None, rounding: Rounding
+) -> list[Array]:
     if has_log(name, inputs, attrs, rounding.bits):
         evaluation = evaluate(name, inputs, attrs, rounding.bounds)
         entries = Log.empty(evaluation.elements) if log is None else log

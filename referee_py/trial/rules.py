@@ -206,7 +206,7 @@ def _compare(state: TrialState, dispute: Dispute, move: Compare) -> TrialState:
     element = first_difference(state, kind, leaves)
     offset = element * item - state.index * LEAF_BYTES
     values = tuple(int.from_bytes(leaf[offset : offset + item], "little") for leaf in leaves)
-    entry = _entry(dispute.records[0].log, kind.count, element, move.log)
+    entry = _entry(dispute.records[0].log, kind, element, move.log)
     state = replace(state, element=element, values=(values[0], values[1]), entry=entry)
     case = case_of(state, dispute, move.inputs)
     rule = rule_of(case)
@@ -226,11 +226,14 @@ def first_difference(state: TrialState, kind: TensorType, leaves: Sequence[bytes
     return (state.index * LEAF_BYTES + offset) // item
 
 
-def _entry(log: bytes, count: int, element: int, shown: LogBlock) -> Entry:
-    """What the agreed log says of the element of an output of so many. Raises a Refusal or InvalidProof."""
-    if log == NO_LOG:
+def _entry(log: bytes, kind: TensorType, element: int, shown: LogBlock) -> Entry:
+    """What the agreed log says of the element of an output. Raises a Refusal or InvalidProof.
+
+    NOTE: only f32 is ever rounded. What a log has of another output says nothing, so nobody has to show it.
+    """
+    if log == NO_LOG or kind.dtype != F32:
         return NO_ENTRY
-    fits = shown.elements == count
+    fits, count = shown.elements == kind.count, kind.count
     index, place = divmod(element, BLOCK) if fits else (0, 0)
     have = digest_of_block(shown.elements, index, shown.entries, shown.path)
     require(have == log, refusals.AnotherLog, have, log)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+from repops.opset import Dtype
+
 from ..commit import Tag, Tree, fold_descendants
-from ..commit.tensor import LEAF_BYTES, Array, canonical, data_tree
+from ..commit.tensor import LEAF_BYTES, Array, canonical, data_tree, dtype_of
 from ..element import Case, rule_of, states
 from ..errors import InvalidInput
 from ..program import TensorType
@@ -93,7 +95,7 @@ class Operator:
 
     def block(self, number: int, element: int) -> LogBlock:
         """What shows the log's entry of an element of an output; of a log for another number of them the first."""
-        if self._tree is None:
+        if self._tree is None or dtype_of(self.outputs[number]) is not Dtype.F32:
             return NO_BLOCK
         index = element // BLOCK if self._tree.elements == self.outputs[number].size else 0
         return LogBlock(self._tree.elements, self._tree.block(index), tuple(self._tree.path(index)))

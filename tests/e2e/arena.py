@@ -52,11 +52,11 @@ from trainer_node.verifier import Verifier
 from trainer_node.workshop import Workshop
 
 PERIOD_S = 600
-CLOCK_S = 120
+CLOCK_S = 600
 APPEAL_S = 120
 TIME_STEP_S = 30
 PASSWORD = "arena"
-DEADLINE_S = 100.0
+DEADLINE_S = 800.0
 STAKE, REWARD = ETHER, 3 * ETHER
 NOWHERE = "http://127.0.0.1:9"
 """A port that nobody listens on: who names it withholds its artifacts."""
@@ -241,7 +241,7 @@ class Arena:
                     password=PASSWORD,
                     poll_s=0.01,
                     log_level="warning",
-                    **settings,
+                    **{"allow_probable_bounds": True, **settings},
                 ),
                 role,
             )

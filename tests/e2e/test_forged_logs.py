@@ -20,8 +20,8 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.conftest import Anvil
+from tests.trainer_node.rounded.orders import both
 from trainer_node.chain import JobPhase
-from trainer_node.rounded.variations import evaluator_of
 
 from . import brink
 from .arena import REWARD, STAKE, Outcome
@@ -97,19 +97,16 @@ def root(rounding: Rounding, backend: Rounded) -> bytes:
 @pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
 def test_whoever_follows_finds_the_joker_right_and_the_liar_wrong(rounding: Rounding) -> None:
     """All forgeries at once: the runs alone, on other hardware, and what is told of them."""
-    honest = root(rounding, Rounded(rounding, MemoryBook(), evaluator_of("torch")))
-    assert honest != root(rounding, Rounded(rounding, MemoryBook(), evaluator_of("halves"))), (
-        "hardware differs"
-    )
+    trainer, auditor = both()
+    honest = root(rounding, Rounded(rounding, MemoryBook(), trainer))
+    assert honest != root(rounding, Rounded(rounding, MemoryBook(), auditor)), "hardware differs"
     for name, forgery in FORGERIES.items():
         if rounding.bits > forgery.most_bits:
             continue
         for knows in (True, False):
             book, ignored, told = MemoryBook(), set[int](), list[tuple[int, ...]]()
-            claimed = root(rounding, Forger(rounding, book, evaluator_of("torch"), forgery, knows, ignored))
-            other = Rounded(
-                rounding, book, evaluator_of("halves"), lambda *place, told=told: told.append(place)
-            )
+            claimed = root(rounding, Forger(rounding, book, trainer, forgery, knows, ignored))
+            other = Rounded(rounding, book, auditor, lambda *place, told=told: told.append(place))
             agree = root(rounding, other) == claimed
             assert agree == (knows or forgery.gone in HARMLESS), name
             if not knows:

@@ -12,9 +12,10 @@ import repops
 
 from referee_py.execute import Run
 from referee_py.panel.state import Adjudication
+from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook, run_log_tree
-from referee_py.rounding.mode import Rounding
+from referee_py.rounding.mode import Rounding, is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
 from trainer_node.chain import ChainClient, Job, JobPhase
@@ -24,11 +25,26 @@ from trainer_node.rounded.variations import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
-STEPS = 4000
-ROUNDED_STEPS = 800
-DEADLINE_S = 200.0
+KILLED_WITHIN_S = 10.0
+"""How long a run takes that is to be killed on its way: much longer than it takes to see that it has begun."""
+DEADLINE_S = 800.0
 LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
 """Of a product of matrices."""
+
+
+def steps_of(mode: int) -> int:
+    """How many steps of the job take `KILLED_WITHIN_S` here; hundreds at least, so that there are checkpoints."""
+    bundle = build(load_recipe("digits-mlp", steps=200)).with_mode(mode)
+    run, began = run_of(bundle, MemoryBook()), time.monotonic()
+    run.advance(run.initial(), 200)
+    return max(800, int(200 * KILLED_WITHIN_S / (time.monotonic() - began)))
+
+
+def run_of(bundle: Bundle, book: MemoryBook) -> Run:
+    terms, backend = bundle.terms, repops.backend("cpu")
+    if is_rounded(terms.mode):
+        backend = Rounded(Rounding.of(terms.mode), book, evaluator_of("torch"))
+    return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -55,9 +71,9 @@ def post(
         train_period=600,
         reveal_period=600,
         challenge_period=challenge_period,
-        clock=60,
-        verdict_period=60,
-        appeal_period=10,
+        clock=600,
+        verdict_period=600,
+        appeal_period=60,
         adjudication=Adjudication.APPEALABLE if verifiers else Adjudication.ON_CHAIN,
         verifiers=verifiers,
     )
@@ -66,7 +82,8 @@ def post(
 
 
 def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp_path: Path) -> None:
-    bundle = build(load_recipe("digits-mlp", steps=STEPS))
+    steps = steps_of(MODE_REPOPS_F32)
+    bundle = build(load_recipe("digits-mlp", steps=steps))
     names = ["one thread", "two threads", "verifier"]
     with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
         client = stage.deploy()
@@ -78,7 +95,7 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
         wait_for(lambda: progress(stage, "one thread") > 0)
         os.kill(stage.pid("one thread"), signal.SIGKILL)
         killed_at = progress(stage, "one thread")
-        assert killed_at < STEPS, "it was killed too late to show anything"
+        assert killed_at < steps, "it was killed too late to show anything"
         stage.start("one thread", ["trainer", "run"], threads=1)
 
         def job() -> Job:
@@ -86,16 +103,9 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
 
         wait_for(lambda: len(job().claims) == 2)
         (start,) = [event for event in stage.events("one thread") if event["event"] == "train.start"]
-        assert 0 < start["after"] < STEPS, "it must go on from a checkpoint"
+        assert 0 < start["after"] < steps, "it must go on from a checkpoint"
         assert len(job().groups) == 1
-        run = Run(
-            bundle.program,
-            bundle.constants,
-            bundle.initial,
-            STEPS,
-            bundle.terms.strides,
-            repops.backend("cpu"),
-        )
+        run = run_of(bundle, MemoryBook())
         assert job().groups[0].root == run.commit_run().claim().root
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
 
@@ -133,8 +143,9 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
 
 def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -> None:
     """Its roots are those of a run that nobody stopped, and a challenger with another library comes to them too."""
-    rounding = Rounding(32)
-    bundle = build(load_recipe("digits-mlp", steps=ROUNDED_STEPS)).with_mode(rounding.mode)
+    mode = Rounding(32).mode
+    steps = steps_of(mode)
+    bundle = build(load_recipe("digits-mlp", steps=steps)).with_mode(mode)
     terms, names = bundle.terms, ["trainer", "auditor", "verifier"]
     with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
         client = stage.deploy()
@@ -144,7 +155,7 @@ def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -
         stage.start("auditor", ["challenger", "run", "--mode", "challenge"], threads=1, evaluator="halves")
         wait_for(lambda: progress(stage, "trainer") > terms.strides[0])
         os.kill(stage.pid("trainer"), signal.SIGKILL)
-        assert progress(stage, "trainer") < ROUNDED_STEPS, "it was killed too late to show anything"
+        assert progress(stage, "trainer") < steps, "it was killed too late to show anything"
         stage.start("trainer", ["trainer", "run"], threads=1)
 
         def job() -> Job:
@@ -152,10 +163,8 @@ def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -
 
         wait_for(lambda: any(event["event"] == "claim.valid" for event in stage.events("auditor")))
         (start,) = [event for event in stage.events("trainer") if event["event"] == "train.start"]
-        assert 0 < start["after"] < ROUNDED_STEPS, "it must go on from a checkpoint"
+        assert 0 < start["after"] < steps, "it must go on from a checkpoint"
         book = MemoryBook()
-        backend = Rounded(rounding, book, evaluator_of("torch"))
-        run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
-        assert job().groups[0].root == run.commit_run().root
+        assert job().groups[0].root == run_of(bundle, book).commit_run().root
         assert job().logs == run_log_tree(book.roots(terms.node_count)).root
         assert len(job().claims) == 1, "nobody disputes it"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import structlog
 
 from referee_py.commit import Tag
 from referee_py.execute import Run
@@ -21,8 +23,10 @@ from trainer_node.chain import JobPhase
 from trainer_node.faults import EXPECTED, Fault
 from trainer_node.logbook import WrittenBook
 from trainer_node.rounded.variations import evaluator_of
+from trainer_node.service import Node
 from trainer_node.store import Store
 
+from . import brink
 from .arena import REWARD, STAKE, Arena, Outcome
 
 ROUNDING = Rounding(32)
@@ -81,6 +85,40 @@ def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rou
         assert any(log is not None and log.nodes for log in written), "the logs are not all empty"
 
 
+class Careful(Arena):
+    """One of the parties takes no jobs with probable bounds, as nodes do unless they are told to."""
+
+    careful = "trainer-0"
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        return super()._node(name, role, **{**settings, "allow_probable_bounds": name != self.careful})
+
+
+@pytest.mark.parametrize(
+    ("careful", "phase"), [("trainer-0", JobPhase.UNCLAIMED), ("challenger", JobPhase.ACCEPTED)]
+)
+def test_jobs_with_probable_bounds_are_left_to_others(
+    anvil: Anvil,
+    tmp_path: Path,
+    bundle: Bundle,
+    careful: str,
+    phase: JobPhase,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A trainer does not join, and a challenger does not stake, not even against a liar."""
+    monkeypatch.setattr(Careful, "careful", careful)
+    job = bundle.with_mode(Rounding(32, Bounds.PROBABLE).mode)
+    with (
+        Careful(anvil, tmp_path, job, trainers=[Fault.WRONG_OP_OUTPUT]) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        outcome = arena.play()
+        assert (outcome.job.phase, outcome.matches) == (phase, [])
+        assert outcome.profit[careful] == 0
+        reasons = [event["reason"] for event in told if event["event"] == "job.left_to_others"]
+        assert any("allow_probable_bounds" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize("fault", LIES)
 def test_a_lying_trainer_loses(anvil: Anvil, tmp_path: Path, rounded: Bundle, fault: Fault) -> None:
     with Arena(anvil, tmp_path, rounded, trainers=[fault]) as arena:
@@ -117,24 +155,22 @@ def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
 
 
 def flipped(book: MemoryBook, step: int) -> StepLog:
-    """The log of a step with one direction turned round: that of the first element that was near a midpoint."""
+    """The log of a step with one direction turned round: that of a sum which is a midpoint, and may be either."""
     log = book.get(step)
     assert log is not None
-    for node, known in log.nodes.items():
-        said = known.read()
-        if said.narrow.size:
-            up = said.up.copy()
-            up[0] ^= True
-            return StepLog({**log.nodes, node: NodeLog.of(replace(said, up=up), known.form)})
-    pytest.fail(f"step {step} has no narrow entry")
+    said = log.nodes[brink.Y].read()
+    up = said.up.copy()
+    up[np.flatnonzero(said.narrow == brink.at("tie"))] ^= True
+    assert (up != said.up).sum() == 1, "a tie has an entry"
+    return StepLog({**log.nodes, brink.Y: NodeLog.of(replace(said, up=up), ROUNDING.form)})
 
 
-def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, rounded: Bundle) -> None:
+def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
     """The trainer goes by an entry that its own library would not have written; everybody comes to the same values."""
-    terms, usual = rounded.terms, MemoryBook()
-    run = run_of(rounded, usual, "torch")
+    job, usual = brink.bundle(ROUNDING), MemoryBook()
+    terms, run = job.terms, run_of(job, usual, "torch")
     root = run.commit_run().root
-    with Arena(anvil, tmp_path, rounded, trainers=[Fault.NONE]) as arena:
+    with Arena(anvil, tmp_path, job, trainers=[Fault.NONE]) as arena:
         node = arena.members[-2].node
         key = int.from_bytes(terms.hash(), "big")
         book = WrittenBook(node.database, key, node.store, terms.node_count, terms.steps)
@@ -145,7 +181,7 @@ def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path, round
         book.put(5, flipped(usual, 5))
         book.keep()
         outcome = arena.play()
-        expect_justice(arena, outcome, rounded)
+        expect_justice(arena, outcome, job)
         assert outcome.matches == []
         assert outcome.job.accepted_root != root, "one rounding in step 5 has changed what came of it"
 

@@ -172,8 +172,10 @@ class Court:
             database=Database(None),
             problems={},
             metrics=Metrics(),
-            settings=SimpleNamespace(limits=SimpleNamespace(memory_bytes=ENOUGH)),
-            fetcher=Fetcher(self.store, timeout_s=1.0, attempts=1),
+            settings=SimpleNamespace(
+                limits=SimpleNamespace(memory_bytes=ENOUGH), allow_probable_bounds=False
+            ),
+            fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
             stop=threading.Event(),
         )

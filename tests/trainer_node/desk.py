@@ -117,7 +117,7 @@ def workshop(
     folder: Path, database: Database, *, backend: Any = None, max_memory: int = ENOUGH, **options: Any
 ) -> Iterator[Workshop]:
     """A node's workshop on that folder; opened again with the same, it is the node after a restart."""
-    fetcher = Fetcher(Store(folder, sync=False), timeout_s=1.0, attempts=1)
+    fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
     settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
     made = Workshop(fetcher, database, backend or repops.backend("cpu"), **settings)
     try:
@@ -126,7 +126,7 @@ def workshop(
         made.close()
 
 
-def until(question: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(question: Callable[[], Any], seconds: float = 120.0) -> Any:
     """Ask until the answer is true; returns it."""
     deadline = time.monotonic() + seconds
     while True:

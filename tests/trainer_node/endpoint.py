@@ -38,9 +38,9 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def client(self) -> ChainClient:
+    def client(self, timeout_s: float = 60.0) -> ChainClient:
         """It reads a deployment whose contracts are all at one address."""
-        return ChainClient(connect(self.url, 31337, timeout_s=0.5, max_bytes=1 << 20), DEPLOYMENT)
+        return ChainClient(connect(self.url, 31337, timeout_s=timeout_s, max_bytes=1 << 20), DEPLOYMENT)
 
     def close(self) -> None:
         self.server.shutdown()

@@ -60,7 +60,7 @@ class Desk:
         database = Database(None)
         node: Any = SimpleNamespace(
             settings=load_settings(**settings),
-            fetcher=Fetcher(self.store(name), timeout_s=5.0, attempts=1),
+            fetcher=Fetcher(self.store(name), timeout_s=60.0, attempts=1),
             database=database,
         )
         with crew(node, follows=follows) as works:

@@ -95,8 +95,8 @@ class Room:
             trial_moves=lambda _trial, moves, _sender, _now: (list(moves), 0),
         )
         transactions: Any = SimpleNamespace(address=me, send=self._send)
-        fetcher = Fetcher(self.store, timeout_s=0.5, attempts=1, budget_s=1.0)
-        self.counsel = Counsel(contracts, transactions, Opponents(fetcher, patience_s=1.0))
+        fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
+        self.counsel = Counsel(contracts, transactions, Opponents(fetcher, patience_s=60.0))
 
     def _send(self, call: tuple[Any, int], *, timeout_s: float) -> None:
         assert timeout_s <= 60

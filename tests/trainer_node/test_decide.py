@@ -10,6 +10,7 @@ from eth_account import Account
 from referee_py.execute import Claim as Result
 from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import Terms
+from referee_py.rounding.mode import Bounds, Form, Rounding
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
 from trainer_node.config import Mode
 from trainer_node.decide import (
@@ -19,6 +20,7 @@ from trainer_node.decide import (
     disagreements,
     too_poor,
     too_risky,
+    too_uncertain,
     trainer_acts,
 )
 from trainer_node.salt import salt_of
@@ -146,6 +148,21 @@ def test_a_stake_depends_on_who_may_decide_about_it(
     appealable = replace(situation, rules=replace(rules, adjudication=Adjudication.APPEALABLE))
     assert too_risky(appealable, trusted, max_stake) is None
     assert too_risky(replace(appealable, stake=2), trusted, 1) is not None
+
+
+ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds for form in Form]
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS, ids=str)
+def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds(rounding: Rounding) -> None:
+    """The arithmetic of it: rounded/test_chosen_data.py."""
+    situation = job(JobPhase.TRAINING)
+    assert too_uncertain(situation, False) is None, "repops-f32"
+    rounded = replace(situation, program=replace(situation.program, mode=rounding.mode))
+    reason = too_uncertain(rounded, False)
+    assert (reason is not None) == (rounding.bounds is Bounds.PROBABLE)
+    assert reason is None or "allow_probable_bounds" in reason
+    assert too_uncertain(rounded, True) is None
 
 
 @pytest.mark.parametrize("adjudication", Adjudication)

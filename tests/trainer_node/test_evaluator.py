@@ -10,6 +10,8 @@ from referee_py.rounding.follow import follow, write
 from tests.referee_py.rounding.operators import cases, same_bits
 from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 
+from .rounded.orders import both
+
 DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 
 
@@ -17,21 +19,26 @@ DENSE = Rounding(26, Bounds.PROVEN, Form.DENSE)
 @pytest.mark.parametrize("name", [n for n in VARIATIONS if n != "numpy"])
 def test_either_side_follows_the_other(name: str, rounding: Rounding) -> None:
     """Ambiguous and cancelling sums, paddings, operands that are not finite, and sizes of 0 and 1."""
-    library, readable = evaluator_of(name), evaluator_of("numpy")
+    library, others = evaluator_of(name), (evaluator_of("numpy"), *both())
     rng = np.random.default_rng(rounding.mode)
-    corrections = logged = 0
+    logged = corrections = apart = 0
     for case in cases(rng, rounding.bits):
         operator = case.name, [v.copy() for v in case.inputs], case.attrs
-        sides = [side.evaluate(*operator, rounding.bounds) for side in (library, readable)]
-        for trainer, auditor in (sides, sides[::-1]):
-            values, log = write(*operator, trainer, rounding)
-            found = follow(*operator, auditor, log, rounding)
-            assert same_bits(found.values, values), case
-            assert found.forged is None, case
-            corrections += found.corrections
-            logged += log.count > 0
-    assert logged > 40
-    assert corrections > 10
+        followed = []
+        for other in others:
+            ours, theirs = (side.evaluate(*operator, rounding.bounds) for side in (library, other))
+            for trainer, auditor in ((ours, theirs), (theirs, ours)):
+                values, log = write(*operator, trainer, rounding)
+                found = follow(*operator, auditor, log, rounding)
+                assert same_bits(found.values, values), case
+                assert found.forged is None, case
+                logged += log.count > 0
+            followed.append(found)
+        _, forwards, backwards = followed
+        corrections += forwards.corrections + backwards.corrections
+        apart += int((np.isfinite(forwards.values) & (forwards.values != backwards.values)).sum())
+    assert logged > 100
+    assert corrections >= apart > 100, "of two that differ it differs from one"
 
 
 @pytest.mark.parametrize("name", ["torch", "unfolded", "direct"])

@@ -119,7 +119,7 @@ class Served:
         self.theirs.put_logs([LOGS[step - 1] for step in steps or range(1, STEPS + 1)], NODES)
 
     def book(self, **limits: Any) -> FollowedBook:
-        fetcher = Fetcher(self.mine, timeout_s=1.0, attempts=1)
+        fetcher = Fetcher(self.mine, timeout_s=60.0, attempts=1)
         bounds = {"step_bytes": 1 << 20, "run_bytes": 1 << 20, **limits}
         return FollowedBook(fetcher, lambda: [self.uri], TREE.root, STEPS, NODES, self.threads, **bounds)
 
@@ -203,7 +203,7 @@ class TestFollowed:
         with pytest.raises(Unavailable, match="on its way"):
             book.get(1)
         release.set()
-        monkeypatch.setattr(module, "PATIENCE_S", 20)
+        monkeypatch.setattr(module, "PATIENCE_S", 120)
         assert book.get(1) == LOGS[0]
 
     def test_there_is_nothing_to_write(self, served: Served) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from trainer_node.store import Store
 TREE = Tree(Tag.RUN_TREE, [bytes([k]) * 32 for k in range(5)])
 OTHER = Tree(Tag.RUN_TREE, [bytes([k]) * 32 for k in range(6)])
 RECORD = Record(b"\1" * 32, (), (b"\2" * 32,))
-PATIENCE_S = 1.2
+PATIENCE_S = 1.0
 
 
 def root_of(tree: Tree | None) -> bytes | None:
@@ -59,6 +60,23 @@ def stalling() -> Iterator[Stalling]:
     server.close()
 
 
+class Counting(Fetcher):
+    """Counts how often something was asked for, and how often that came to an end."""
+
+    asked = ended = 0
+
+    def tree(self, *named: Any, **options: Any) -> Tree:
+        self.asked += 1
+        try:
+            return super().tree(*named, **options)
+        finally:
+            self.ended += 1
+
+    def record(self, *named: Any, **options: Any) -> Record:
+        self.asked += 1
+        return super().record(*named, **options)
+
+
 class Clock:
     """The real one, plus what a test adds."""
 
@@ -75,8 +93,21 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opponents(tmp_path: Path, clock: Clock) -> Iterator[Opponents]:
-    fetcher = Fetcher(Store(tmp_path / "own"), timeout_s=3.0, attempts=1, budget_s=4.0)
+def fetcher(tmp_path: Path) -> Counting:
+    return Counting(Store(tmp_path / "own"), timeout_s=120.0, attempts=1, budget_s=120.0)
+
+
+@pytest.fixture
+def opponents(fetcher: Counting, clock: Clock) -> Iterator[Opponents]:
+    """Who have patience with whoever answers at all."""
+    made = Opponents(fetcher, patience_s=60.0, clock=clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def impatient(fetcher: Counting, clock: Clock) -> Iterator[Opponents]:
+    """For servers that stall, much longer than this."""
     made = Opponents(fetcher, patience_s=PATIENCE_S, clock=clock)
     yield made
     made.close()
@@ -95,44 +126,46 @@ def test_what_is_served_is_used(opponents: Opponents, tmp_path: Path) -> None:
 
 
 def test_64_stalling_servers_cost_one_patience_and_then_nothing(
-    opponents: Opponents, stalling: Stalling, clock: Clock
+    impatient: Opponents, stalling: Stalling, clock: Clock, fetcher: Counting
 ) -> None:
     uris = [f"{stalling.uri}/{k}" for k in range(64)]
-    began = time.monotonic()
-    asked = opponents.ask(uris)
+    asked = impatient.ask(uris)
     for leaves in range(5, 15):  # a batch asks at every position that it comes to
         assert asked.tree(TREE.tag, TREE.root, leaves) is None
         assert asked.record(RECORD.hash()) is None
-    assert PATIENCE_S <= time.monotonic() - began < PATIENCE_S + 1
+    assert (fetcher.asked, fetcher.ended) == (1, 0), "nobody has waited for the end of it, or asked again"
     assert 0 < stalling.asked <= 4
 
-    for ban in (BAN_S, 2 * BAN_S, 4 * BAN_S):
-        before = stalling.asked
-        began = time.monotonic()
+    for number, ban in enumerate((BAN_S, 2 * BAN_S, 4 * BAN_S), 1):
         for _ in range(100):
-            assert opponents.ask(uris).tree(TREE.tag, TREE.root, 5) is None
-        assert time.monotonic() - began < 0.5, "banned servers cost nothing"
-        assert stalling.asked == before
+            assert impatient.ask(uris).tree(TREE.tag, TREE.root, 5) is None
+        assert fetcher.asked == number, "banned servers cost nothing"
         clock.added += ban + 1
-        assert opponents.ask(uris).tree(TREE.tag, TREE.root, 5) is None  # once more, and banned for longer
+        assert impatient.ask(uris).tree(TREE.tag, TREE.root, 5) is None  # once more, and banned for longer
+    assert (fetcher.asked, fetcher.ended) == (4, 0)
     clock.added += MAX_BAN_S
-    assert not opponents.banned(tuple(uris[:4]))
+    assert not impatient.banned(tuple(uris[:4]))
 
 
 def test_one_opponent_who_stalls_does_not_silence_another(
-    opponents: Opponents, stalling: Stalling, tmp_path: Path
+    impatient: Opponents, stalling: Stalling, tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "other")
     store.put_tree(TREE)
-    assert opponents.ask([stalling.uri]).tree(TREE.tag, TREE.root, 5) is None
+    assert impatient.ask([stalling.uri]).tree(TREE.tag, TREE.root, 5) is None
+    assert impatient.banned((stalling.uri,))
     with ArtifactServer(store) as server:
-        assert root_of(opponents.ask([server.uri]).tree(TREE.tag, TREE.root, 5)) == TREE.root
+        # NOTE: on a busy machine a server may take longer than this patience; it is not banned for the other's sake.
+        assert not impatient.banned((server.uri,))
+        answers = (root_of(impatient.ask([server.uri]).tree(TREE.tag, TREE.root, 5)) for _ in range(100))
+        assert TREE.root in answers
 
 
 def test_a_spokesman_who_stalls_does_not_hide_a_member_who_serves(stalling: Stalling, tmp_path: Path) -> None:
     store = Store(tmp_path / "other")
     store.put_tree(TREE)
-    opponents = Opponents(Fetcher(Store(tmp_path / "own"), timeout_s=30.0, attempts=1, budget_s=30.0))
+    patient = Fetcher(Store(tmp_path / "own"), timeout_s=120.0, attempts=1, budget_s=120.0)
+    opponents = Opponents(patient, patience_s=60.0)
     with ArtifactServer(store) as server:
         found = opponents.ask([stalling.uri, server.uri]).tree(TREE.tag, TREE.root, 5)
         assert root_of(found) == TREE.root
@@ -143,6 +176,5 @@ def test_a_spokesman_who_stalls_does_not_hide_a_member_who_serves(stalling: Stal
     "uris", [[], [""], ["file:///etc/passwd"], ["http://127.0.0.1:9"], ["\x00", "http://[::"]]
 )
 def test_what_is_no_server_is_no_answer(opponents: Opponents, uris: list[str]) -> None:
-    began = time.monotonic()
     assert opponents.ask(uris).tree(TREE.tag, TREE.root, 5) is None
-    assert time.monotonic() - began < 1
+    assert not opponents.banned(tuple(uris)), "a quick no"

@@ -36,7 +36,7 @@ from .desk import ENOUGH, PROGRAM, TERMS, put_package, serving
 
 @pytest.fixture
 def fetcher(tmp_path: Path) -> Fetcher:
-    return Fetcher(Store(tmp_path / "node", sync=False), timeout_s=1.0, attempts=1)
+    return Fetcher(Store(tmp_path / "node", sync=False), timeout_s=60.0, attempts=1)
 
 
 def tensors_of(fetcher: Fetcher) -> list[Path]:

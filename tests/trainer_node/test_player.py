@@ -59,8 +59,8 @@ class Table:
         self.log = ChainLog()
         self.sent = Sent()
         contracts: Any = SimpleNamespace(moves=lambda _match, moves, _sender, _now: list(moves))
-        fetcher = Fetcher(self.store, timeout_s=0.5, attempts=1, budget_s=1.0)
-        self.player = Player(contracts, self.sent, Opponents(fetcher, patience_s=1.0))  # type: ignore[arg-type]
+        fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
+        self.player = Player(contracts, self.sent, Opponents(fetcher, patience_s=60.0))  # type: ignore[arg-type]
 
     def play(self, uris: list[str], now: int = POSTED + 1) -> list[str] | None:
         """Names of the moves that were sent; None if there were none."""

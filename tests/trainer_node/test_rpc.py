@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -106,14 +106,17 @@ def test_logs_of_something_else_are_refused(endpoint: Endpoint, client: ChainCli
             client.snapshot().events(7)
 
 
-def test_silence_is_an_outage(endpoint: Endpoint, client: ChainClient) -> None:
+def test_silence_is_an_outage(endpoint: Endpoint) -> None:
+    silent, given_up = endpoint.client(timeout_s=2.0), threading.Event()
+
     def answer(_request: dict) -> tuple[int, bytes]:
-        time.sleep(1.0)
+        given_up.wait()
         return 200, b""
 
     endpoint.answer = answer
     with pytest.raises(RpcUnavailable):
-        client.snapshot()
+        silent.snapshot()
+    given_up.set()
 
 
 def test_errors_of_the_endpoint_are_outages(endpoint: Endpoint, client: ChainClient) -> None:

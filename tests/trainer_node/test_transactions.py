@@ -53,6 +53,19 @@ def custom_error(match_id: int, mask: int) -> bytes:
     return keccak(b"Late(uint256,uint8)")[:4] + encode(["uint256", "uint8"], [match_id, mask])
 
 
+class Clock:
+    """Time passes when somebody sleeps, however long it takes to look at the chain."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class Bench:
     """A chain, a key and an outbox on disk; `manager()` is a process that starts on them."""
 
@@ -63,7 +76,15 @@ class Bench:
         self.address = Account.from_key(key).address
 
     def manager(self, **options: object) -> TransactionManager:
-        settings: dict = {"poll_s": 0.02, "decode": ErrorDecoder(ABI), "chain_id": 31337, **options}
+        clock = Clock()
+        settings: dict = {
+            "poll_s": 0.02,
+            "decode": ErrorDecoder(ABI),
+            "chain_id": 31337,
+            "clock": clock,
+            "sleep": clock.sleep,
+            **options,
+        }
         account = Account.from_key(self.key)
         return TransactionManager(self.web3, account, Database(self.folder / "node.sqlite3"), **settings)
 
@@ -180,7 +201,7 @@ def test_replacement_raises_the_fee(slow: Bench) -> None:
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=0.3)
     row = manager._outbox.row(transaction)
-    assert len(row.attempts) >= 2
+    assert len(row.attempts) == 6, "once, and five times as time passed"
     assert row.attempts[-1].max_fee >= row.attempts[0].max_fee * 1.125
     assert row.attempts[-1].priority_fee >= row.attempts[0].priority_fee * 1.125
     slow.mine()
@@ -276,12 +297,18 @@ def test_a_process_that_is_told_to_stop_does_not_wait_long(
     slow: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trainer_node.chain.transactions._STOP_GRACE_S", 0.05)
-    stop = threading.Event()
-    manager = slow.manager(stop=stop)
+    stop, clock = threading.Event(), Clock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now >= 1:
+            stop.set()
+
+    manager = slow.manager(stop=stop, clock=clock, sleep=sleep)
     transaction = manager.submit(slow.pay())
-    threading.Timer(0.1, stop.set).start()
     with pytest.raises(TransactionPending):
         manager.wait(transaction, timeout_s=100)
+    assert 1 <= clock.now < 1.1
     assert slow.manager().recover() == [transaction]
 
 

@@ -13,6 +13,7 @@ import structlog
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
 from referee_py.panel.state import HearingPhase
+from referee_py.rounding.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Claim, HearingInfo, Job, JobPhase
@@ -118,7 +119,7 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
 
     def judge(found: Job, hearing: HearingInfo) -> Any:
         if hearing.match_id == 101:
-            until(lambda: released, 10)
+            until(lambda: released)
         return slow(found, hearing)
 
     released: list[bool] = []
@@ -164,6 +165,26 @@ def test_a_rounded_operator_is_judged_by_the_revealed_log(rounded: Court) -> Non
     assert until(rounded.tick) == [101]
     ((_, record, _),) = rounded.sent
     assert record == rounded.right.hash()
+
+
+def test_with_probable_bounds_a_verifier_signs_only_if_its_operator_allows_it(tmp_path: Path) -> None:
+    """Its own library may be as far off as the trainer's."""
+    package, mode = near.package(), Rounding(32, Bounds.PROBABLE).mode
+    package = replace(package, terms=replace(package.terms, mode=mode))
+    with ArtifactServer(near.client(tmp_path / "client")) as server:
+        court = Court(tmp_path, server.uri, package, near.TIES)
+        publish(court)
+        publish_logs(court)
+        with structlog.testing.capture_logs() as told:
+            for _ in range(3):
+                assert court.tick() == []
+        (reason,) = [event["reason"] for event in told if event["event"] == "verdict.left_to_others"]
+        assert "allow_probable_bounds" in reason
+        court.node.settings.allow_probable_bounds = True
+        assert court.tick() == [], "what was left stays left"
+        court.verifier = Verifier(court.node)
+        assert until(court.tick) == [101]
+        assert court.sent[0][1] == court.right.hash()
 
 
 def test_both_may_name_a_log_that_was_never_revealed(rounded: Court) -> None:

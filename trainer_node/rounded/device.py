@@ -29,6 +29,7 @@ from referee_py.rounding.primitives import F64, MAX_BITS, Bool
 from referee_py.rounding.taps import I64
 
 from . import images
+from .probe import Probe
 from .tensors import as_f32, directed, doubted, rnd, search
 
 Tensor = torch.Tensor
@@ -112,6 +113,10 @@ class TensorEvaluator:
     def __init__(self, device: Device, where: str) -> None:
         self.device = device
         self._where = where
+        self._probe = Probe(where)
+
+    def check(self) -> None:
+        self._probe.check()
 
     def evaluate(self, name: str, inputs: Sequence[Tensor], attrs: Attrs, bounds: Bounds) -> TensorEvaluation:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""

@@ -22,6 +22,7 @@ from referee_py.errors import InvalidInput
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.band import NARROW, WRITTEN_WITHIN
 from referee_py.rounding.book import TrialBook
+from referee_py.rounding.environment import sound
 from referee_py.rounding.evaluate import Evaluation, Radius
 from referee_py.rounding.follow import search
 from referee_py.rounding.mode import Bounds, Rounding
@@ -133,6 +134,9 @@ class Fetched:
         self.name = name
         self._evaluator = evaluator
 
+    def check(self) -> None:
+        self._evaluator.check()
+
     def evaluate(
         self, name: str, inputs: Sequence[Array], attrs: Mapping[str, Any], bounds: Bounds
     ) -> Evaluation:
@@ -185,6 +189,11 @@ class Compared(Rounded):
             ],
         )
 
+    def _check(self) -> None:
+        super()._check()
+        for other in self._others:
+            other.check()
+
     def round(
         self,
         node: int,
@@ -195,7 +204,8 @@ class Compared(Rounded):
         out: Array | None = None,
     ) -> Array:
         """As it is rounded without the others."""
-        others = [other.evaluate(name, inputs, attrs, Bounds.PROBABLE) for other in self._others]
+        with sound("an evaluator"):
+            others = [other.evaluate(name, inputs, attrs, Bounds.PROBABLE) for other in self._others]
         terms = terms_by_shape(name, inputs, attrs)
         tally = self._tallies.setdefault((name, terms), Tally(name, terms, self.rounding.bits))
         tally.look([evaluation, *others])

@@ -27,6 +27,8 @@ from referee_py.rounding.evaluate import evaluate as readable
 from referee_py.rounding.mode import Bounds
 from referee_py.rounding.primitives import F64
 
+from .probe import Probe
+
 Attrs = Mapping[str, Any]
 
 
@@ -38,6 +40,10 @@ class TorchEvaluator:
 
     def __init__(self) -> None:
         self._space = Workspace()
+        self._probe = Probe()
+
+    def check(self) -> None:
+        self._probe.check()
 
     def evaluate(self, name: str, inputs: Sequence[Array], attrs: Attrs, bounds: Bounds) -> Evaluation:
         """One evaluation of an operator that has a log. Raises InvalidInput for any other."""

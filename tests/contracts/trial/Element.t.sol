@@ -127,6 +127,23 @@ contract ElementTest is Tried {
         decided(2);
     }
 
+    function test_ofAnOutputThatIsNoFloatNoLogIsShown() public {
+        Tree memory tree0 = treeOf(wrong);
+        Tree memory tree1 = treeOf(right);
+        Dispute memory d = disputeOfAdd(tree0.root(), tree1.root());
+        d.records[0].log = keccak256("a log that nobody has");
+        d.records[1].log = d.records[0].log;
+        open(d);
+        showOutput(d, 0, tree0.root());
+        showOutput(d, 1, tree1.root());
+        descend(d, Descent(2, tree0.levels[0][2], tree0.path(2), tree1.levels[0][2], tree1.path(2)));
+        compare(d, _leaf(0, 0), _leaf(1, 0), inputsOfAdd(), noLog());
+        inStage(Stage.Step);
+        eq(court.getTrial(trialId).kind, 1, "nothing is said of the element");
+        judge(d, inputsOfAdd(), new bytes(8), _openings());
+        decided(1);
+    }
+
     function test_aLeafBeyondTheLastLoses() public {
         Tree memory tree0 = treeOf(right);
         bytes32[] memory path = tree0.path(5);

@@ -70,7 +70,7 @@ def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: R
         sides = [party(rounding, turned, side) for side in (trainer, auditor)]
         found = [run(made, side) for side in sides]
         assert found[0] == found[1] != expected, "what is admissible is followed, and all else is ignored"
-        assert all(side.corrections for side in sides)
+        assert sides[0].corrections, "he wrote the opposite"
 
 
 @pytest.mark.parametrize("place", PLACES)
