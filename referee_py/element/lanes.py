@@ -47,17 +47,29 @@ def levels(items: int) -> list[int]:
     return found
 
 
+def before(items: int) -> list[int]:
+    """For each level, how many of its blocks come before the last one: the step in which the level above takes its last
+    item."""
+    found = [0]
+    for count in levels(items)[:0:-1]:
+        size, step = _few(count), found[0] * BLOCK
+        for _ in range(FOLDS):
+            # The last of an even number of items is at an odd place, so it is in the second half.
+            step += size // 2 if size % 2 == 0 else 0
+            size = (size + 1) // 2
+        found.insert(0, step + size - 1)
+    return found
+
+
 def turns(items: int, step: int) -> list[Turn]:
     """What a step of the sum of so many items is, at each level from the lowest."""
-    counts, found = levels(items), list[Turn]()
-    lasts = _lasts(counts)
-    for level, count in enumerate(counts):
-        # The last block: its items, and how many blocks come before it.
-        few, before = (count - 1) % BLOCK + 1, lasts[level + 1]
-        if before * BLOCK <= step < before * BLOCK + few:
-            block, step, size = before, step - before * BLOCK, few
+    found = list[Turn]()
+    for count, blocks in zip(levels(items), before(items), strict=True):
+        start, few = blocks * BLOCK, _few(count)
+        if start <= step < start + few:
+            block, step, size = blocks, step - start, few
         else:
-            after = step >= before * BLOCK
+            after = step >= start
             block, step = divmod(step - few if after else step, BLOCK)
             block, size = block + after, BLOCK
         found.append(_in_block(step, size))
@@ -70,17 +82,9 @@ def item(found: list[Turn]) -> int:
     return sum(turn.place * BLOCK**level for level, turn in enumerate(found))
 
 
-def _lasts(counts: list[int]) -> list[int]:
-    """In which step of its level the last item is taken, for each level; and 0 for the one block of the top."""
-    found = [0]
-    for count in reversed(counts):
-        size, step = (count - 1) % BLOCK + 1, found[0] * BLOCK
-        for _ in range(FOLDS):
-            # The last of an even number of items is at an odd place, so it is in the second half.
-            step += size // 2 if size % 2 == 0 else 0
-            size = (size + 1) // 2
-        found.insert(0, step + size - 1)
-    return found
+def _few(count: int) -> int:
+    """How many items the last block of a level has, which has so many."""
+    return (count - 1) % BLOCK + 1
 
 
 def _in_block(step: int, size: int) -> Turn:

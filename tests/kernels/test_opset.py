@@ -171,11 +171,19 @@ def test_a_window_may_be_larger_than_what_it_looks_at():
         lookup("max_pool2d").infer([(F32, (1, 1, _SIDE, _SIDE + 1))], attrs)
 
 
-def test_a_dimension_of_0_makes_any_other_harmless():
-    """Wherever it stands among those that are reduced; what is left has elements."""
-    for shape in ((0, 1 << 22, 1 << 20), (1 << 22, 0, 1 << 20), (1 << 22, 1 << 20, 0)):
+def test_a_dimension_of_0_may_stand_anywhere():
+    """Among those that are reduced, too: what is left has elements."""
+    for shape in ((0, 1 << 20, 1 << 19), (1 << 20, 0, 1 << 19), (1 << 20, 1 << 19, 0)):
         assert lookup("sum").infer([(F32, shape)], {"dims": (0, 1, 2), "keepdim": 0}) == [(F32, ())]
         assert lookup("neg").infer([(F32, shape)], {}) == [(F32, shape)]
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 22, 1 << 20), (1 << 22, 0, 1 << 20), (1 << 22, 1 << 20, 0)])
+def test_what_no_library_holds_is_refused_in_every_order(shape):
+    with pytest.raises(ShapeError):
+        lookup("neg").infer([(F32, shape)], {})
+    with pytest.raises(ShapeError):
+        lookup("full").infer([], {"shape": shape, "dtype": F32, "bits": 0})
 
 
 def test_refuses_unknown_names():
