@@ -11,6 +11,7 @@ from typing import Any
 
 MAX_RANK = 8
 MAX_ELEMENTS = 1 << 40  # exclusive; bounds every dimension too, so that index arithmetic fits in 64 bits
+MAX_STEPS = 1 << 30  # of an element's chain, which the honest side of a trial must compute in time
 MAX_SITES = 1 << 24  # exclusive, so that site and block number fit in one word of a Philox counter
 
 
@@ -52,6 +53,9 @@ class DtypeError(OpError): ...
 
 
 class ShapeError(OpError): ...
+
+
+class ChainError(OpError): ...
 
 
 @dataclass(frozen=True)
