@@ -68,7 +68,7 @@ static void cursors_at(const walk *w, int64_t t, cursor *at) {
         } else if (t < last * whole + rest) {
             step = last, t -= last * whole, steps = rest;
         } else {
-            step = (t - rest) / whole, t = (t - rest) % whole, steps = whole;
+            step = 1 + (t - rest) / whole, t = (t - rest) % whole, steps = whole;
         }
         at[l] = cursor_at(size, step);
         size = l ? ceil_div(steps, whole / BLOCK) : 0;
@@ -126,7 +126,7 @@ void chain_lanes(const chain *c) {
             t += end - at[0].at, at[0].at = end, w.words[0] = sum;
             if (end < items) break;
             if ((ended = end_lane(w.words, &at[0], &sum)))
-                carry(&w, at, w.levels > 1 ? sum : (w.words[0] = sum));
+                carry(&w, at, sum);
         }
     }
     for (int i = 0; i < w.levels * WORDS; i++) put_f32(c->state + 4 * i, w.words[i]);

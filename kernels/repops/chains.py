@@ -1,5 +1,5 @@
-"""An element's chain of steps, computed natively (kernels/csrc/chain.c): some 10^8 steps a second, where the readable rules
-of docs/adjudication.md, section 2, take 10^4 to 10^5.
+"""An element's chain of steps (docs/adjudication.md, section 2), computed by kernels/csrc/chain.c: some 10^8 steps a
+second, where the readable rules take 10^4 to 10^5.
 
 Only operators whose chains may be long have one here; all others have a single step.
 """

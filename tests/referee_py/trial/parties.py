@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from repops import reference
@@ -56,14 +55,10 @@ class Liar(Operator):
     """Says a false element, and false states from some step on."""
 
     turn: int = 0
-    said: dict[tuple[str, int, int], list[bytes]] = field(default_factory=dict)
 
-    def states(self, case: Case) -> Iterator[bytes]:
-        for number, state in zip(count(1), super().states(case), strict=False):
-            if number <= self.turn:
-                yield state
-            else:
-                yield bytes([state[0] ^ 0x40, *state[1:]])
+    def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
+        true = super().states(case, at)
+        return [s if t <= self.turn else bytes([s[0] ^ 0x40, *s[1:]]) for t, s in zip(at, true, strict=True)]
 
 
 @dataclass
