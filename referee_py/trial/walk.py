@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from repops.chains import Chain
 
-from ..commit.tensor import Array, canonical
+from ..commit.tensor import Array
 from ..element import Case, rule_of
 from ..errors import Unavailable
 from ..program import MODE_REPOPS_F32
@@ -45,7 +46,8 @@ class Walk:
         if self._of != (case, tuple(roots)):
             self._of, self._kept, self._places = (case, tuple(roots)), {0: rule_of(case).begin(case)}, [0]
         exact = case.mode != MODE_REPOPS_F32
-        operands = [canonical(array) for array in inputs]
+        # NOTE: a NaN is read as the canonical one, whatever it is.
+        operands = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
         chain = Chain(case.name, operands, case.attrs, case.element, output=case.output, exact=exact)
         return [self._state(chain, place) for place in at]
 

@@ -111,7 +111,7 @@ def test_sums_of_several_levels(shape: tuple[int, ...], dims: tuple[int, ...]) -
 def test_special_values_in_every_order(mode: str) -> None:
     """NaNs, infinities, zeros of both signs, subnormals and the largest numbers, a few of them at a time."""
     rng = np.random.default_rng(9)
-    special = canonical(SPECIAL_F32.view(np.float32))
+    special = SPECIAL_F32.view(np.float32)  # NOTE: with NaNs that are not canonical
     for _ in range(40):
         few = rng.choice(special, int(rng.integers(1, 5)))
         a, b = (rng.choice(few, (1, 40)).astype(np.float32) for _ in range(2))
