@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    chains,
     commitments,
     composites,
     contest,
@@ -24,7 +25,17 @@ from benchmarks import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTIONS = ("contractions", "kernels", "composites", "models", "steps", "commitments", "disputes", "gas")
+SECTIONS = (
+    "contractions",
+    "kernels",
+    "composites",
+    "models",
+    "steps",
+    "commitments",
+    "chains",
+    "disputes",
+    "gas",
+)
 PLOTTED = ("contractions", "kernels", "composites")
 WIDTH = 160  # a table that is cut tells nothing
 DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
@@ -43,6 +54,8 @@ def _measure(section: str, turns: int) -> report.Table:
             return steps.measure(turns)
         case "commitments":
             return commitments.measure(turns)
+        case "chains":
+            return chains.measure()
         case "disputes":
             return disputes.measure(ROOT / ".build/bench")
     return disputes.moves()

@@ -9,7 +9,16 @@ from referee_py.execute import Claim
 
 from .chain import Job
 from .config import Mode, Settings
-from .decide import Do, challenger_acts, disagreements, too_late, too_poor, too_risky, too_uncertain
+from .decide import (
+    Do,
+    challenger_acts,
+    disagreements,
+    too_late,
+    too_poor,
+    too_risky,
+    too_slow,
+    too_uncertain,
+)
 from .faults import HONEST, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -42,7 +51,9 @@ def challenger(node: Node, workshop: Workshop) -> Party:
 
     def acceptable(job: Job) -> bool:
         risk = too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake)
-        return unless(job, risk or too_poor(job, node.spare()))
+        effort = workshop.prepare(job)
+        slow = None if effort is None else too_slow(job, effort)
+        return effort is not None and unless(job, risk or slow or too_poor(job, node.spare()))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""

@@ -4,13 +4,16 @@
     signer      stands by its verdict once that was overruled, and plays the trial
     both        see to it that a hearing goes on: escalate, proceed
 
-Every hearing is read from the chain anew, so it does not matter what this process has seen of it.
+Every hearing is read from the chain anew, so it does not matter what this process has seen of it. Moves in trials may
+take long to find, and are worked out beside the node's loop (`drafts`).
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -24,15 +27,20 @@ from referee_py.trial import Move as TrialMove
 from referee_py.trial import Timeout, late
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
+from referee_py.trial.walk import Walk
 
 from .acts import ACT_TIMEOUT_S
 from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
 from .chain.outbox import Call
+from .drafts import Drafts, Stop
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
 
 MAX_KEPT = 4
-"""Of operators whose tensors are kept while their trials last."""
+"""Of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial: with
+many at a time, tensors are made again for each round, and a pass over the chain is not."""
+PATIENCE_S = 1.0
+"""How long a round of the node's loop waits for moves in trials, all in all; what takes longer is sent later."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,15 +66,27 @@ class _Kept:
     job_id: int
     right: Record | None = None
     operator: Operator | None = None
+    walk: Walk = field(default_factory=Walk)
 
 
 class Counsel:
-    """Acts for whoever holds the key of ``transactions``."""
+    """Acts for whoever holds the key of ``transactions``, until told to ``stop``."""
 
-    def __init__(self, contracts: Contracts, transactions: TransactionManager, opponents: Opponents) -> None:
+    def __init__(
+        self,
+        contracts: Contracts,
+        transactions: TransactionManager,
+        opponents: Opponents,
+        stop: threading.Event,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._contracts = contracts
         self._transactions = transactions
         self._opponents = opponents
+        self._drafts = Drafts(stop)
+        self._patience_s = patience_s
+        self._round: tuple[Snapshot | None, float] = None, 0.0
+        """The snapshot of this round of the loop, and what is left of its patience."""
         self._kept: dict[int, _Kept] = {}
 
     def attend(self, snapshot: Snapshot, hearing: HearingInfo, brief: Brief) -> None:
@@ -84,6 +104,7 @@ class Counsel:
     def forget(self, job_id: int, but: Collection[int] = ()) -> None:
         """Let go of what is known about a job's hearings, but for those."""
         for number in [n for n, kept in self._kept.items() if kept.job_id == job_id and n not in but]:
+            self._drafts.forget(number)
             del self._kept[number]
 
     def _matters(self, hearing: HearingInfo, now: int) -> bool:
@@ -101,21 +122,43 @@ class Counsel:
     def _try(self, snapshot: Snapshot, hearing: HearingInfo, side: int | None, brief: Brief) -> None:
         """Make the moves that are due in the running trial, all in one transaction.
 
-        Whoever is no player of it, or has not got the tensors yet, can still claim that another is late.
+        Whoever is no player of it, or has not got its moves yet, can still claim that another is late.
         """
         trial, now = snapshot.trial(hearing), snapshot.now
-        operator = None if side is None else self._operator(hearing, brief)
-        if side is None or operator is None:
-            lost = late(trial.state, now)
-            claims = lost if side is None else lost == 1 << (1 - side)
+        lost = late(trial.state, now)
+        if lost:
+            claims = side is None or lost == 1 << (1 - side)
             moves: list[TrialMove] = [Timeout()] if claims else []
         else:
-            rival = Rival(trial, 1 - side, self._opponents.ask(brief.servers()).tensor)
-            moves = trials.plan(trial.state, trial.dispute, side, operator, rival, now)
+            moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, brief)
         if moves:
             names = [type(move).__name__ for move in moves]
             _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
             self._send(self._contracts.trial_moves(trial, moves, self._transactions.address, now))
+
+    def _drafted(
+        self, snapshot: Snapshot, hearing: HearingInfo, trial: TrialInfo, side: int, brief: Brief
+    ) -> list[TrialMove]:
+        """The own moves, if they are worked out by now."""
+        operator = self._operator(hearing, brief)
+        if operator is None:
+            return []
+        servers, now = list(brief.servers()), snapshot.now
+
+        def work(stop: Stop) -> Sequence[TrialMove]:
+            operator.walk.stop = stop
+            rival = Rival(trial, 1 - side, self._opponents.ask(servers).tensor)
+            return trials.plan(trial.state, trial.dispute, side, operator, rival, now)
+
+        of, left = self._round
+        if of is not snapshot:
+            left = self._patience_s
+        began, state = time.monotonic(), (trial.state, trial.children, trial.leaves)
+        moves = self._drafts.moves(hearing.id, state, work, left)
+        self._round = snapshot, max(left - (time.monotonic() - began), 0.0)
+        if moves is None:
+            _log.info("trial.pending", match=hearing.match_id, side=side, steps=operator.walk.steps)
+        return moves or []
 
     # ------------------------------------------------------------------ what we know
 
@@ -126,14 +169,26 @@ class Counsel:
         return kept.right
 
     def _operator(self, hearing: HearingInfo, brief: Brief) -> Operator | None:
+        """The operator's tensors; None if they are not there yet, or as many as are kept are being worked with."""
         kept = self._keep(hearing)
-        if kept.operator is None:
+        if kept.operator is None and self._room():
             kept.operator = brief.operator()
+            if kept.operator is not None:
+                kept.operator.walk = kept.walk
         return kept.operator
 
+    def _room(self) -> bool:
+        """Whether there is room for the tensors of one more operator; the first that nobody works with makes it."""
+        holders = [number for number, kept in self._kept.items() if kept.operator is not None]
+        if len(holders) < MAX_KEPT:
+            return True
+        idle = next((number for number in holders if not self._drafts.busy(number)), None)
+        if idle is not None:
+            self._kept[idle].operator = None
+        return idle is not None
+
     def _keep(self, hearing: HearingInfo) -> _Kept:
-        while hearing.id not in self._kept and len(self._kept) >= MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
+        """NOTE: a few states and a record a hearing; there are as many as hearings that are not over."""
         return self._kept.setdefault(hearing.id, _Kept(hearing.terms.submission.job_id))
 
     def _send(self, call: Call) -> None:

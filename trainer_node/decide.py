@@ -66,19 +66,27 @@ def too_late(job: Job, ready_in_s: float, now: int) -> str | None:
 
 
 def too_slow(job: Job, effort: Effort) -> str | None:
-    """Why a trainer should not stake on a job: it could not answer in a dispute before its clock runs out.
+    """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out.
 
-    NOTE: an appeal and a trial need the disputed step again, a demand of records (in the verdict period) an interval:
-    both are a part of what a dispute needs.
+    NOTE: an appeal needs the disputed step again, a demand of records (in the verdict period) an interval: both are a
+    part of what a match needs. A trial has a clock of its own, but may be one of several; where verifiers decide for
+    good there is none.
     """
-    dispute_s = MARGIN * effort.dispute_s(job.program)
+    match_s, tried = effort.match_s(job.program), job.rules.adjudication is not Adjudication.ATTESTED
+    trial_s = effort.trial.seconds if tried else 0.0
+    needed = {"clock": match_s + trial_s, "verdict period": match_s, "appeal period": match_s}
     limits = {"clock": job.rules.clock, "verdict period": job.rules.verdict_period}
     if job.rules.adjudication is Adjudication.APPEALABLE:
         limits["appeal period"] = job.rules.appeal_period
-    name = min(limits, key=lambda name: limits[name])
-    if dispute_s <= limits[name]:
+    name = max(limits, key=lambda name: MARGIN * needed[name] - limits[name])
+    if MARGIN * needed[name] <= limits[name]:
         return None
-    return f"a dispute may take {dispute_s:.0f} s of our computing, its {name} has {limits[name]} s"
+    told = (
+        f"a dispute may take {MARGIN * needed[name]:.0f} s of our computing, its {name} has {limits[name]} s"
+    )
+    if name == "clock" and tried:
+        told += f"; {MARGIN * trial_s:.0f} s of that a trial ({effort.trial})"
+    return told
 
 
 def too_poor(job: Job, spare: int) -> str | None:

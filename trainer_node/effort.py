@@ -1,7 +1,8 @@
 """What a job costs in time, measured on its first step before anything is promised.
 
 SAFETY: a trainer who joins stakes on being done before training ends, and on answering in a dispute before its clock
-runs out. A client may post a program whose step takes an hour, or strides that make every refinement a second training.
+runs out. A client may post a program whose step takes an hour, strides that make every refinement a second training, or
+an element whose chain is long (`trial_cost`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
 from referee_py.program import Terms
 
 from .package import Package
+from .trial_cost import Sampler, TrialCost
 
 MARGIN = 2.0
 """The machine may be busier later than it was when we measured."""
@@ -27,10 +29,11 @@ SHORT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Seconds of one step, and of one that is committed to."""
+    """Seconds of one step, of one that is committed to, and what the longest trial takes."""
 
     step_s: float
     commit_s: float
+    trial: TrialCost
 
     def train_s(self, terms: Terms) -> float:
         """Of the whole run, committed at the first stride."""
@@ -38,7 +41,13 @@ class Effort:
         return terms.steps * self.step_s + checkpoints * self._extra_s
 
     def dispute_s(self, terms: Terms) -> float:
-        """Of computing in one dispute: each refinement replays up to a first stride and commits to its leaves."""
+        """Of computing in one dispute, its trial included."""
+        return self.match_s(terms) + self.trial.seconds
+
+    def match_s(self, terms: Terms) -> float:
+        """Of computing until an operator is found: each refinement replays up to a first stride and commits to its
+        leaves.
+        """
         strides = [min(stride, terms.steps) for stride in terms.strides]
         leaves = sum(-(-coarse // fine) for coarse, fine in itertools.pairwise(strides))
         # One replay a refinement; then the disputed step, and the one before it, whose records may be evidence.
@@ -65,9 +74,10 @@ def measure(
     """
     terms = package.terms
     run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
+    sampler = Sampler(package.program, terms.mode, clock)
     # SAFETY: the committed step goes first, node by node, so that it can be stopped; a plain one takes less.
     began, fastest = clock(), {True: math.inf, False: math.inf}
-    hook = _Limit(began + limit_s, stop, clock)
+    hook = _Limit(began + limit_s, stop, clock, sampler)
     committed = Interpreter(package.program, package.constants, backend, hook)
     for _ in range(TRIES):
         for commit in fastest:
@@ -76,16 +86,24 @@ def measure(
             fastest[commit] = min(fastest[commit], clock() - start)
         if clock() - began > SHORT_S:
             break
-    return Effort(fastest[False], fastest[True])
+    return Effort(fastest[False], fastest[True], sampler.cost())
 
 
 class _Limit(NodeHook):
-    """Ends a trial that takes too long, between two operators."""
+    """Ends a first step that takes too long, between two operators; shows operands to ``sampler``."""
 
-    def __init__(self, until: float, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, until: float, stop: Callable[[], bool], clock: Callable[[], float], sampler: Sampler
+    ) -> None:
         self._until = until
         self._stop = stop
         self._clock = clock
+        self._sampler = sampler
+
+    def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
+        if self._sampler.wants(at.node):
+            self._sampler.see(at.node, [value.array for value in inputs])
+        return inputs
 
     def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
         if self._stop():

@@ -95,7 +95,7 @@ class Party:
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
-            self._counsel = Counsel(node.client.contracts, node.transactions, opponents)
+            self._counsel = Counsel(node.client.contracts, node.transactions, opponents, node.stop)
             self._respondent = Respondent(node.client.contracts, node.transactions)
         if node.transactions is not None and demands:
             limit = node.settings.max_demands

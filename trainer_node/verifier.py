@@ -75,7 +75,7 @@ class Verifier:
         assert node.transactions is not None
         self._transactions = node.transactions
         opponents = Opponents.of(node.store, node.stop)
-        self._counsel = Counsel(node.client.contracts, node.transactions, opponents)
+        self._counsel = Counsel(node.client.contracts, node.transactions, opponents, node.stop)
 
     def tick(self) -> None:
         """Look once, do what is due, and draw what was earned."""

@@ -1,9 +1,9 @@
 """Commitments: how every value of a run comes to sit under one root (docs/protocol.md, section 2)."""
 
 from .hashing import HASH_BYTES, Tag, digest
-from .merkle import Tree, depth_of, empty, fold_descendants, fold_path
+from .merkle import Nodes, Tree, depth_of, empty, fold_descendants, fold_path
 from .record import MAX_INPUTS, MAX_OUTPUTS, NO_LOG, Record
-from .tensor import LEAF_BYTES, canonical, data_tree, describe, tensor_hash
+from .tensor import LEAF_BYTES, DataTree, canonical, data_tree, describe, tensor_hash
 
 __all__ = [
     "HASH_BYTES",
@@ -11,6 +11,8 @@ __all__ = [
     "MAX_INPUTS",
     "MAX_OUTPUTS",
     "NO_LOG",
+    "DataTree",
+    "Nodes",
     "Record",
     "Tag",
     "Tree",

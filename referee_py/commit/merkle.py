@@ -12,6 +12,7 @@ below 2^depth, so a proof is bound to one place of one tree, and an inner node c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
 
@@ -33,7 +34,37 @@ def empty(tag: Tag, height: int) -> bytes:
     return digest(tag, below, below)
 
 
-class Tree:
+class Nodes(ABC):
+    """A tree whose nodes can be asked for."""
+
+    tag: Tag
+    depth: int
+
+    @abstractmethod
+    def node(self, height: int, index: int) -> bytes:
+        """The node ``index`` (from the left) at ``height`` (leaves are at 0)."""
+
+    @property
+    def root(self) -> bytes:
+        """The 32-byte root; ``E_0`` for a tree without leaves."""
+        return self.node(self.depth, 0)
+
+    def path(self, index: int, height: int = 0, top: int | None = None) -> list[bytes]:
+        """Siblings from the node ``(height, index)`` up to height ``top`` (the root if not given)."""
+        top = self.depth if top is None else top
+        return [self.node(h, (index >> (h - height)) ^ 1) for h in range(height, top)]
+
+    def descendants(self, height: int, index: int, generations: int) -> list[bytes]:
+        """The ``2^generations`` descendants of the node ``(height, index)``, left to right."""
+        first = index << generations
+        return [self.node(height - generations, first + i) for i in range(1 << generations)]
+
+    def _check(self, height: int, index: int) -> None:
+        if not 0 <= height <= self.depth or not 0 <= index < 1 << (self.depth - height):
+            raise InvalidProof(f"no node ({height}, {index}) in a tree of depth {self.depth}")
+
+
+class Tree(Nodes):
     """All nodes of one tree.
 
     Memory: 2 hashes of 32 bytes a leaf. Leaves are copied; the tree never changes.
@@ -54,27 +85,10 @@ class Tree:
                 below = [*below, empty(tag, height)]
             self._levels.append([digest(tag, below[i], below[i + 1]) for i in range(0, len(below), 2)])
 
-    @property
-    def root(self) -> bytes:
-        """The 32-byte root; ``E_0`` for a tree without leaves."""
-        return self.node(self.depth, 0)
-
     def node(self, height: int, index: int) -> bytes:
-        """The node ``index`` (from the left) at ``height`` (leaves are at 0)."""
-        if not 0 <= height <= self.depth or not 0 <= index < 1 << (self.depth - height):
-            raise InvalidProof(f"no node ({height}, {index}) in a tree of depth {self.depth}")
+        self._check(height, index)
         row = self._levels[height]
         return row[index] if index < len(row) else empty(self.tag, height)
-
-    def path(self, index: int, height: int = 0, top: int | None = None) -> list[bytes]:
-        """Siblings from the node ``(height, index)`` up to height ``top`` (the root if not given)."""
-        top = self.depth if top is None else top
-        return [self.node(h, (index >> (h - height)) ^ 1) for h in range(height, top)]
-
-    def descendants(self, height: int, index: int, generations: int) -> list[bytes]:
-        """The ``2^generations`` descendants of the node ``(height, index)``, left to right."""
-        first = index << generations
-        return [self.node(height - generations, first + i) for i in range(1 << generations)]
 
 
 def fold_path(tag: Tag, node: bytes, index: int, path: Sequence[bytes]) -> bytes:

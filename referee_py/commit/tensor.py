@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from repops.tensors import canonical as canonical_nans
 
 from ..errors import InvalidInput
 from .hashing import Tag, digest
-from .merkle import Tree, empty
+from .merkle import Nodes, Tree, depth_of, empty
 
 LEAF_BYTES = 1024
 DATA = TreeKind(Tag.LEAF, Tag.DATA_TREE, empty(Tag.DATA_TREE, 0))
@@ -60,6 +61,50 @@ def data_tree(data: bytes | memoryview) -> Tree:
         h.update(view[start : start + LEAF_BYTES])
         leaves.append(h.digest())
     return Tree(Tag.DATA_TREE, leaves)
+
+
+class DataTree(Nodes):
+    """The same tree over an array's data, whose nodes are hashed natively when they are asked for.
+
+    Memory: 32 bytes for each node that was asked for, and for each that covers more than 64 MiB. ``rest`` is called
+    between pieces of that size, and may raise.
+    """
+
+    _PIECE = 16  # the height of a node over 2^16 leaves
+
+    def __init__(self, array: Array, rest: Callable[[], None] = lambda: None) -> None:
+        self.tag = Tag.DATA_TREE
+        self._data = _plain(array).reshape(-1)
+        self._rest = rest
+        self._nodes: dict[tuple[int, int], bytes] = {}
+        self._count = -(-self._data.nbytes // LEAF_BYTES)
+        self.depth = depth_of(self._count)
+
+    def leaf(self, index: int) -> bytes:
+        """The bytes of a leaf, as they are committed."""
+        step = LEAF_BYTES // self._data.itemsize
+        return canonical(self._data[index * step : (index + 1) * step]).tobytes()
+
+    def node(self, height: int, index: int) -> bytes:
+        self._check(height, index)
+        if index << height >= self._count:
+            return empty(self.tag, height)
+        if (height, index) not in self._nodes:
+            self._nodes[height, index] = self._hash(height, index)
+        return self._nodes[height, index]
+
+    def _hash(self, height: int, index: int) -> bytes:
+        if height > self._PIECE:
+            below = height - 1, 2 * index
+            return digest(self.tag, self.node(*below), self.node(below[0], below[1] + 1))
+        self._rest()
+        step = (LEAF_BYTES << height) // self._data.itemsize
+        part = self._data[index * step : (index + 1) * step]
+        node = tree_root(part, DATA)
+        # NOTE: the last piece may be short; a tree of its own is as deep as its leaves need.
+        for level in range(depth_of(-(-part.nbytes // LEAF_BYTES)), height):
+            node = digest(self.tag, node, empty(self.tag, level))
+        return node
 
 
 def tensor_hash(array: Array) -> bytes:

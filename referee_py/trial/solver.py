@@ -6,16 +6,16 @@ data permits: it concludes when it knows both halves, and publishes its own half
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 from repops.opset import Dtype
 
-from ..commit import Tag, Tree, fold_descendants
-from ..commit.tensor import LEAF_BYTES, Array, canonical, data_tree, dtype_of
-from ..element import Case, rule_of, states
+from ..commit import LEAF_BYTES, DataTree, Nodes, Tag, Tree, fold_descendants
+from ..commit.tensor import Array, dtype_of
+from ..element import Case, rule_of
 from ..errors import InvalidInput
 from ..program import TensorType
 from ..rounding import Log
@@ -42,6 +42,7 @@ from .state import (
     Timeout,
     TrialState,
 )
+from .walk import Walk
 
 
 class Opponent(Protocol):
@@ -68,41 +69,50 @@ class Operator:
     outputs: Sequence[Array]
     log: Log | LogTree | None = None
     """What both records' log hash commits to, or its tree; None if it is no log."""
-    _data: dict[int, tuple[bytes, Tree]] = field(default_factory=dict)
+    walk: Walk = field(default_factory=Walk)
+    """What is computed of the element's chain. It may be kept when the tensors are let go of."""
+    _trees: dict[int, DataTree] = field(default_factory=dict)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(Tensor(TensorType.of(a), self.data(i)[1].root) for i, a in enumerate(self.inputs))
+        return tuple(Tensor(TensorType.of(a), self.data(i).root) for i, a in enumerate(self.inputs))
 
-    def data(self, number: int) -> tuple[bytes, Tree]:
-        """Bytes of an input and their tree."""
-        if number not in self._data:
-            data = canonical(self.inputs[number]).tobytes()
-            self._data[number] = data, data_tree(data)
-        return self._data[number]
+    def data(self, number: int) -> DataTree:
+        """The tree over an input's data."""
+        return self._tree_of(number, self.inputs[number])
+
+    def output(self, number: int) -> DataTree:
+        """The tree over an output's data."""
+        return self._tree_of(~number, self.outputs[number])
 
     def read(self, number: int, element: int) -> int:
-        item = self.inputs[number].itemsize
-        return int.from_bytes(self.data(number)[0][element * item : (element + 1) * item], "little")
+        array = self.inputs[number]
+        leaf, offset = divmod(element * array.itemsize, LEAF_BYTES)
+        return int.from_bytes(self.data(number).leaf(leaf)[offset : offset + array.itemsize], "little")
 
     def open(self, number: int, element: int) -> Opening:
-        data, tree = self.data(number)
-        leaf = element * self.inputs[number].itemsize // LEAF_BYTES
-        return Opening(number, element, leaf_of(data, leaf), tuple(tree.path(leaf)))
+        tree, leaf = self.data(number), element * self.inputs[number].itemsize // LEAF_BYTES
+        return Opening(number, element, tree.leaf(leaf), tuple(tree.path(leaf)))
 
     @cached_property
-    def _tree(self) -> LogTree | None:
+    def _log_tree(self) -> LogTree | None:
         return LogTree(self.log) if isinstance(self.log, Log) else self.log
 
     def block(self, number: int, element: int) -> LogBlock:
         """What shows the log's entry of an element of an output; of a log for another number of them the first."""
-        if self._tree is None or dtype_of(self.outputs[number]) is not Dtype.F32:
+        tree = self._log_tree
+        if tree is None or dtype_of(self.outputs[number]) is not Dtype.F32:
             return NO_BLOCK
-        index = element // BLOCK if self._tree.elements == self.outputs[number].size else 0
-        return LogBlock(self._tree.elements, self._tree.block(index), tuple(self._tree.path(index)))
+        index = element // BLOCK if tree.elements == self.outputs[number].size else 0
+        return LogBlock(tree.elements, tree.block(index), tuple(tree.path(index)))
 
-    def states(self, case: Case) -> Iterator[bytes]:
-        """The chain's states as this side says they are, after each step."""
-        return states(case, self.read, 0, rule_of(case).begin(case))
+    def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
+        """The chain's states as this side says they are, after so many steps, ascending."""
+        return self.walk.states(case, self.inputs, [tensor.root for tensor in self.tensors()], at)
+
+    def _tree_of(self, key: int, array: Array) -> DataTree:
+        if key not in self._trees:
+            self._trees[key] = DataTree(array, self.walk.rest)
+        return self._trees[key]
 
 
 def plan(
@@ -130,6 +140,7 @@ class _Player:
     side: int
     own: Operator
     opponent: Opponent
+    served: dict[int, DataTree | None] = field(default_factory=dict)
 
     def next(self, state: TrialState) -> Move | None:
         match state.stage:
@@ -149,22 +160,23 @@ class _Player:
 
     def _show_outputs(self, state: TrialState) -> Move | None:
         """NOTE: a root is bound by a hash, so a served output is shown for the opponent, too."""
-        mine, theirs = self.own.outputs[state.output], self._served(state)
+        mine, theirs = self.own.output(state.output), self._served(state)
         roots = [
-            NOT_SHOWN
-            if array is None or state.posted >> side & 1
-            else data_tree(canonical(array).tobytes()).root
-            for side, array in enumerate((mine, theirs) if self.side == 0 else (theirs, mine))
+            NOT_SHOWN if tree is None or state.posted >> side & 1 else tree.root
+            for side, tree in enumerate((mine, theirs) if self.side == 0 else (theirs, mine))
         ]
         return ShowOutputs((roots[0], roots[1])) if roots != [NOT_SHOWN] * 2 else None
 
-    def _served(self, state: TrialState) -> Array | None:
-        return self.opponent.output(state.output)
+    def _served(self, state: TrialState) -> DataTree | None:
+        """Over the opponent's output, if it is served."""
+        if state.output not in self.served:
+            array = self.opponent.output(state.output)
+            self.served[state.output] = None if array is None else DataTree(array, self.own.walk.rest)
+        return self.served[state.output]
 
     def _walk(self, state: TrialState) -> Move | None:
-        mine = data_tree(canonical(self.own.outputs[state.output]).tobytes())
-        if (served := self._served(state)) is not None:
-            theirs = data_tree(canonical(served).tobytes())
+        mine = self.own.output(state.output)
+        if (theirs := self._served(state)) is not None:
             return self._descend(mine, theirs, state.height, state.index)
         generations, children = min(state.height, MAX_GENERATIONS), self.opponent.children()
         here = mine.descendants(state.height, state.index, generations)
@@ -174,7 +186,7 @@ class _Player:
             return self._descend(*trees, generations, 0)
         return None if state.posted >> self.side & 1 else NodesReveal(self.side, tuple(here))
 
-    def _descend(self, mine: Tree, theirs: Tree, levels: int, index: int) -> NodesDescend:
+    def _descend(self, mine: Nodes, theirs: Nodes, levels: int, index: int) -> NodesDescend:
         """To the first difference that is so many levels below a node of this index."""
         child = 0
         for level in range(1, levels + 1):
@@ -187,9 +199,8 @@ class _Player:
         return NodesDescend(child, nodes[0], paths[0], nodes[1], paths[1])
 
     def _compare(self, state: TrialState) -> Move | None:
-        mine = leaf_of(canonical(self.own.outputs[state.output]).tobytes(), state.index)
-        served = self._served(state)
-        theirs = self.opponent.leaf() if served is None else leaf_of(canonical(served).tobytes(), state.index)
+        mine, served = self.own.output(state.output).leaf(state.index), self._served(state)
+        theirs = self.opponent.leaf() if served is None else served.leaf(state.index)
         if theirs is None:
             return None if state.posted >> self.side & 1 else ShowLeaf(self.side, mine)
         leaves = (mine, theirs) if self.side == 0 else (theirs, mine)
@@ -200,14 +211,7 @@ class _Player:
 
     def _states(self, state: TrialState, at: Sequence[int]) -> list[bytes]:
         """The own states after so many steps, ascending."""
-        case = case_of(state, self.dispute, self.own.tensors())
-        wanted, found = set(at), {0: rule_of(case).begin(case)}
-        for number, after in enumerate(self.own.states(case), 1):
-            if number in wanted:
-                found[number] = after
-            if number >= max(at, default=0):
-                break
-        return [found[number] for number in at]
+        return self.own.states(case_of(state, self.dispute, self.own.tensors()), at)
 
     def _answer(self, state: TrialState) -> Move:
         offered = split(state, state.offer)
@@ -227,7 +231,3 @@ class _Player:
         rule_of(case).step(case, state.lo, state.agreed, read)
         openings = tuple(self.own.open(*read) for read in reads)
         return JudgeStep(self.own.tensors(), state.agreed, openings)
-
-
-def leaf_of(data: bytes, index: int) -> bytes:
-    return data[index * LEAF_BYTES : (index + 1) * LEAF_BYTES]

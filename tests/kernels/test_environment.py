@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import repops
 from repops import cpu
+from repops.chains import Chain
 from repops.library import ISA_NAMES
 from repops.opset import OPS
 from repops.selftest import digest, golden
@@ -71,6 +72,26 @@ def test_subnormal_operands_are_made_wide_where_others_flush_them():
     assert product.left[0, 0, 0] == product.right[0, 0, 4, 4] == np.sqrt(18) * least
     assert np.array_equal(squares, np.full((2, 9), 9 * least**2))
     assert np.array_equal(added.sums[:, 0] / least, [4, 3, 3, 3])
+
+
+@x86_only
+@pytest.mark.parametrize("flags", [FLUSH_TO_ZERO | DENORMALS_ARE_ZERO, ROUND_UP])
+def test_states_of_chains_where_others_flush_subnormals(flags):
+    least, third = np.full(9, 2.0**-149, np.float32), np.full(9, 1 / 3, np.float32)
+    chains = [
+        Chain("sum", [least], {"dims": (0,), "keepdim": 0}, 0, exact=exact) for exact in (False, True)
+    ] + [Chain("mm", [third.reshape(1, 9), third.reshape(9, 1)], {}, 0)]
+    want = [chain.advance(bytes(chain.state_bytes), 0, 9) for chain in chains]
+    saved = get_mxcsr()
+    try:
+        set_mxcsr(saved | flags)
+        found = [chain.advance(bytes(chain.state_bytes), 0, 9) for chain in chains]
+        left = get_mxcsr()
+    finally:
+        set_mxcsr(saved)
+    assert found == want
+    assert want[0][:4] == (9).to_bytes(4, "big")
+    assert left & flags == flags
 
 
 @pytest.fixture

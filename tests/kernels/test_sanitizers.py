@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 GCC = ("gcc", "-fopenmp")
 TESTS = (
+    "test_chains.py",
     "test_executors.py",
     "test_fusion.py",
     "test_hashing.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from referee_py.commit import Record
+from referee_py.element import Case
+from referee_py.errors import Unavailable
 from referee_py.panel.state import (
     Adjudication,
     HearingPhase,
@@ -24,6 +27,7 @@ from referee_py.panel.state import (
 from referee_py.trial import (
     NOT_SHOWN,
     NodesReveal,
+    Post,
     ShowLeaf,
     Stage,
     Timeout,
@@ -31,23 +35,27 @@ from referee_py.trial import (
     apply,
     dispute_hash,
     open_trial,
+    places,
 )
 from referee_py.trial import Move as TrialMove
 from referee_py.trial import solver as trials
+from referee_py.trial.rules import case_of
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
-from trainer_node.counsel import Counsel
+from trainer_node.counsel import MAX_KEPT, Counsel
 from trainer_node.fetch import Fetcher
 from trainer_node.opponent import Opponents
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
-from .desk import REFEREE, rules
+from .desk import REFEREE, rules, until
 
 ME, LIAR, STRANGER = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
 VERIFIER = "0x" + "dd" * 20
 CLOCK, BEGAN, STAKE = 1000, 1000, 7
+PATIENT_S = 60.0
+"""So that what is due is sent in the round in which it is asked for."""
 
 
 @dataclass
@@ -74,7 +82,7 @@ class Told:
 class Room:
     """A hearing about a product of matrices, of which the liar has one element wrong, and the counsel at it."""
 
-    def __init__(self, folder: Path, me: str = ME) -> None:
+    def __init__(self, folder: Path, me: str = ME, patience_s: float = PATIENT_S) -> None:
         rng = np.random.default_rng(7)
         inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((20, 300), (300, 20))]
         setting = Setting.of("mm", inputs, {}, 0.7, 0, 137)
@@ -96,7 +104,9 @@ class Room:
         )
         transactions: Any = SimpleNamespace(address=me, send=self._send)
         fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
-        self.counsel = Counsel(contracts, transactions, Opponents(fetcher, patience_s=60.0))
+        self.stop = threading.Event()
+        opponents = Opponents(fetcher, patience_s=60.0)
+        self.counsel = Counsel(contracts, transactions, opponents, self.stop, patience_s=patience_s)
 
     def _send(self, call: tuple[Any, int], *, timeout_s: float) -> None:
         assert timeout_s <= 60
@@ -283,3 +293,147 @@ def test_own_inputs_are_not_the_agreed_ones_expect_silence_not_a_crash(room: Roo
     fresh = Room(room.store.root.parent / "restarted")
     fresh.hearing, fresh.trial = room.hearing, room.trial
     assert fresh.attend(replace(room.brief(), tensors=strange)) is None
+
+
+# ---------------------------------------------------------------------- beside the loop
+
+
+@dataclass
+class Slow(Operator):
+    """Has its states when it is let go on; as a long chain, it asks whether to stop meanwhile."""
+
+    go: threading.Event = field(default_factory=threading.Event)
+    failure: Exception | None = None
+
+    def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
+        while not self.go.wait(0.001):
+            self.walk.rest()
+        if self.failure is not None:
+            raise self.failure
+        return super().states(case, at)
+
+
+def slow(room: Room) -> Slow:
+    side = room.setting.sides[0]
+    return Slow(side.inputs, side.outputs)
+
+
+def at_the_states(folder: Path) -> Room:
+    """A trial in which this side has to post its states."""
+    room = Room(folder)
+    room.has_come_to(HearingPhase.TRIAL, trials=1)
+    while room.trial.stage is not Stage.POST:
+        if moves := trials.plan(room.trial, room.dispute, 0, room.setting.sides[0], room.shown[1], BEGAN):
+            room.accept(0, [move for move in moves if not isinstance(move, Post)])
+        room.liar_plays()
+    return room
+
+
+def second_hearing(room: Room, number: int) -> HearingInfo:
+    at = replace(room.hearing.terms.submission, match_id=number)
+    terms = replace(room.hearing.terms, submission=at, hearing_id=hearing_id(REFEREE, number))
+    return replace(room.hearing, terms=terms)
+
+
+def test_a_trial_that_takes_long_holds_up_no_other(tmp_path: Path) -> None:
+    room = at_the_states(tmp_path)
+    room.counsel = impatient(room)
+    operator, first, second = slow(room), room.hearing, second_hearing(room, 2)
+    brief = replace(room.brief(), tensors=operator)
+    assert room.attend(brief) is None
+    room.hearing = second
+    found = until(lambda: room.attend(room.brief()))
+    assert [type(move) for move in found] == [Post]
+    room.hearing = first
+    assert room.attend(brief) is None, "it is still at work"
+    assert brief.asked == 1
+    operator.go.set()
+    assert until(lambda: room.attend(brief)) == found
+
+
+def test_the_other_is_late_while_states_are_computed_expect_a_timeout_at_once(tmp_path: Path) -> None:
+    room = at_the_states(tmp_path)
+    room.counsel = impatient(room)
+    operator = slow(room)
+    brief = replace(room.brief(), tensors=operator)
+    assert room.attend(brief) is None
+    room.trial = replace(room.trial, stage=Stage.ANSWER)
+    assert room.attend(brief, now=BEGAN + CLOCK + 2) == [Timeout()]
+    room.stop.set()
+
+
+def test_the_trial_goes_on_without_us_expect_the_moves_of_its_new_state(tmp_path: Path) -> None:
+    room = at_the_states(tmp_path)
+    room.counsel = impatient(room)
+    operator, was = slow(room), room.trial
+    brief = replace(room.brief(), tensors=operator)
+    assert room.attend(brief) is None
+    room.trial = replace(was, lo=10, agreed=operator_states(room, [10])[0])
+    operator.go.set()
+    (post,) = until(lambda: room.attend(brief))
+    assert post.states == b"".join(operator_states(room, places(room.trial)[:-1]))
+    assert post.states != b"".join(operator_states(room, places(was)[:-1]))
+
+
+def operator_states(room: Room, at: Sequence[int]) -> list[bytes]:
+    side = room.setting.sides[0]
+    return side.states(case_of(room.trial, room.dispute, side.tensors()), at)
+
+
+def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+    room = at_the_states(tmp_path)
+    operator = slow(room)
+    operator.failure = MemoryError("no room")
+    operator.go.set()
+    brief = replace(room.brief(), tensors=operator)
+    for _ in range(2):
+        with pytest.raises(MemoryError, match="no room"):
+            room.attend(brief)
+    operator.failure = None
+    assert [type(move) for move in room.attend(brief)] == [Post]
+
+
+@pytest.mark.parametrize("how", ["stop", "forget"])
+def test_a_node_that_stops_or_lets_go_ends_what_it_computes(tmp_path: Path, how: str) -> None:
+    room = at_the_states(tmp_path)
+    room.counsel = impatient(room)
+    brief = replace(room.brief(), tensors=slow(room))
+    assert room.attend(brief) is None
+    drafts = room.counsel._drafts
+    future = drafts._drafts[room.hearing.id].future
+    if how == "stop":
+        room.stop.set()
+    else:
+        room.counsel.forget(1)
+        assert not drafts.busy(room.hearing.id)
+    assert isinstance(future.exception(timeout=20), Unavailable)
+
+
+def test_more_trials_than_tensors_are_kept_expect_every_one_to_go_on(tmp_path: Path) -> None:
+    """All are begun before one is done; those that find no room wait for it, and nobody loses its place at work."""
+    room = at_the_states(tmp_path)
+    room.counsel = impatient(room)
+    hearings = [second_hearing(room, number) for number in range(2, 2 + 3 * MAX_KEPT)]
+    operators = [slow(room) for _ in hearings]
+    briefs = [replace(room.brief(), tensors=operator) for operator in operators]
+
+    def look() -> list[int]:
+        found = []
+        for number, (hearing, brief) in enumerate(zip(hearings, briefs, strict=True)):
+            room.hearing = hearing
+            if room.attend(brief):
+                found.append(number)
+        return found
+
+    assert look() == look() == []
+    assert [brief.asked for brief in briefs] == [1] * MAX_KEPT + [0] * (2 * MAX_KEPT)
+    for operator in operators:
+        operator.go.set()
+    done: set[int] = set()
+    until(lambda: done.update(look()) or len(done) == len(hearings))
+
+
+def impatient(room: Room) -> Counsel:
+    """One that never waits for what it computes."""
+    old = room.counsel
+    return Counsel(old._contracts, old._transactions, old._opponents, room.stop, patience_s=0.0)

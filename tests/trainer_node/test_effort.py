@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import repops
+from repops.calls import random_call
+from repops.chains import KINDS, Chain
 
+from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidProgram, Unavailable
 from referee_py.panel.state import Adjudication
+from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
+from referee_py.rounding import Rounding
+from tests.referee_py.program.tiny import Writer, constant
+from tests.referee_py.trial.parties import structure_of
 from trainer_node.chain import JobPhase
 from trainer_node.decide import too_late, too_slow
 from trainer_node.effort import MARGIN, Effort, measure
+from trainer_node.package import Package
+from trainer_node.trial_cost import (
+    NO_TRIAL,
+    SAMPLE_STEPS,
+    Sampler,
+    TrialCost,
+    longest_chain,
+    walking_rate,
+)
 
 from .desk import TERMS, job, rules, tiny_package
 
@@ -57,10 +75,12 @@ def test_a_trial_ends_when_the_node_stops() -> None:
 
 def test_training_and_disputes_are_reckoned() -> None:
     terms = replace(TERMS, steps=1000, strides=(100, 10, 1))
-    effort = Effort(step_s=1.0, commit_s=3.0)
+    effort = Effort(step_s=1.0, commit_s=3.0, trial=NO_TRIAL)
     assert effort.train_s(terms) == 1000 * 1 + 10 * 2
     # Four replays of up to a hundred steps, twice ten checkpoints, two steps with all their records.
     assert effort.dispute_s(terms) == 4 * 100 + 20 * 2 + 2 * 3
+    tried = replace(effort, trial=TrialCost(3, "sum", 1 << 30, 70.0))
+    assert tried.dispute_s(terms) == effort.dispute_s(terms) + 70
     short = replace(terms, steps=50)
     assert effort.dispute_s(short) == 4 * 50 + 15 * 2 + 2 * 3
 
@@ -75,7 +95,7 @@ def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:
 
 
 def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> None:
-    effort = Effort(1.0, 1.0)
+    effort = Effort(1.0, 1.0, NO_TRIAL)
     needed = MARGIN * effort.dispute_s(TERMS)
     for adjudication in Adjudication:
         assert too_slow(job(rules=rules(adjudication, int(needed))), effort) is None
@@ -83,3 +103,91 @@ def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> No
     hasty = replace(rules(clock=int(needed)), appeal_period=int(needed) - 1)
     assert "appeal period" in (too_slow(job(rules=hasty), effort) or "")
     assert too_slow(job(rules=replace(hasty, adjudication=Adjudication.ON_CHAIN)), effort) is None
+
+
+# ---------------------------------------------------------------------- trials
+
+
+def test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_says_where() -> None:
+    trial = TrialCost(17, "sum", 38_597_376, 900.0)
+    effort = Effort(1.0, 1.0, trial)
+    needed = math.ceil(MARGIN * effort.dispute_s(TERMS))
+    for adjudication in (Adjudication.APPEALABLE, Adjudication.ON_CHAIN):
+        assert too_slow(job(rules=rules(adjudication, needed)), effort) is None
+        reason = too_slow(job(rules=rules(adjudication, needed - 1)), effort) or ""
+        for word in ("node 17", "sum", "38,597,376 steps", "1800 s", f"clock has {needed - 1} s"):
+            assert word in reason
+    attested = rules(Adjudication.ATTESTED, math.ceil(MARGIN * effort.match_s(TERMS)))
+    assert too_slow(job(rules=attested), effort) is None, "there are no trials"
+
+
+def test_a_trial_need_not_be_over_in_the_appeal_period() -> None:
+    effort = Effort(1.0, 1.0, TrialCost(17, "sum", 38_597_376, 900.0))
+    hasty = replace(rules(clock=10_000), appeal_period=math.ceil(MARGIN * effort.match_s(TERMS)))
+    assert too_slow(job(rules=hasty), effort) is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_longest_chain_of_a_node_is_that_of_its_elements(name: str) -> None:
+    found = 0
+    for number in range(20):
+        inputs, attrs = random_call(name, f"longest/{number}", "tiny")
+        structure = structure_of(name, inputs, attrs)
+        types = [TensorType.of(array) for array in inputs]
+        elements = range(min(structure.outputs[0].count, 500))
+        cases = [Case(name, tuple(types), structure.outputs, structure.attrs, 0, e) for e in elements]
+        longest, lengths = longest_chain(structure, types, 1), [rule_of(case).length(case) for case in cases]
+        if lengths and len(lengths) == structure.outputs[0].count:
+            found += 1
+            assert max(lengths) == longest if name != "max_pool2d" else max(lengths) <= longest
+    assert found > 2
+
+
+class Walked:
+    """A package of one long sum and some short operators, in an arithmetic mode."""
+
+    def __init__(self, mode: int = 1, items: int = 3 << 20) -> None:
+        x, initial = np.ones(items, np.float32), np.zeros((), np.float32)
+        op = Writer([x], [initial])
+        total = op("sum", constant(0), dims=(0,), keepdim=0)
+        short = op("sum", op("slice", constant(0), dim=0, start=0, stop=9, step=1), dims=(0,), keepdim=0)
+        after = op("add", total, short)
+        slots, tensors = (SlotSource(after.index, 0),), (TensorDescriptor.of(x), TensorDescriptor.of(initial))
+        self.program = Program(tuple(op.nodes), slots, tensors[:1], tensors[1:])
+        self.package = Package(replace(TERMS, mode=mode), self.program, (x,), (initial,))
+        self.mode, self.items, self.inputs = mode, items, [x]
+
+
+@pytest.mark.parametrize("mode", [1, Rounding(32).mode])
+def test_the_longest_chain_is_walked_on_its_operands_once(mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = Walked(mode)
+    steps = 0
+    advance = Chain.advance
+
+    def counted(chain: Chain, state: bytes, start: int, stop: int) -> bytes:
+        nonlocal steps
+        steps += stop - start
+        return advance(chain, state, start, stop)
+
+    monkeypatch.setattr(Chain, "advance", counted)
+    sampler = Sampler(walked.program, mode)
+    assert [node for node in range(len(walked.program.nodes)) if sampler.wants(node)] == [0]
+    sampler.see(0, walked.inputs)
+    assert not sampler.wants(0)
+    assert 0 < steps <= walked.items
+    cost = sampler.cost()
+    assert (cost.node, cost.operator, cost.steps) == (0, "sum", walked.items)
+    assert cost.seconds > 0
+
+
+def test_a_walk_is_measured_for_a_bounded_time() -> None:
+    """NOTE: by a clock of which every reading is a second."""
+    walked = Walked()
+    rate = walking_rate(walked.program.nodes[0], walked.inputs, 1, Clock(1.0))
+    assert rate == SAMPLE_STEPS, "one slice"
+
+
+def test_a_program_is_measured_with_its_trials() -> None:
+    walked = Walked()
+    effort = measure(walked.package, repops.backend("cpu"), limit_s=60)
+    assert (effort.trial.operator, effort.trial.steps) == ("sum", walked.items)

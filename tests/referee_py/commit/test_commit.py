@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from referee_py.commit import Record, Tag, Tree, depth_of, empty, fold_descendants, fold_path, tensor_hash
+from referee_py.commit import (
+    DataTree,
+    Record,
+    Tag,
+    Tree,
+    canonical,
+    data_tree,
+    depth_of,
+    empty,
+    fold_descendants,
+    fold_path,
+    tensor_hash,
+)
 from referee_py.errors import InvalidEncoding, InvalidInput, InvalidProof
 
 
@@ -113,3 +125,45 @@ def test_records_survive_their_encoding_and_nothing_else_decodes(nin: int, nout:
             Record.decode(data[:cut])
     with pytest.raises(InvalidEncoding):
         Record.decode(data + b"\x00")
+
+
+@pytest.mark.parametrize("piece", [0, 2, 16])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_a_tree_that_is_hashed_when_asked_for_has_the_same_nodes(
+    dtype: type, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of data in one piece or in many, and of a last leaf and a last piece that are short."""
+    monkeypatch.setattr(DataTree, "_PIECE", piece)
+    rng = np.random.default_rng(piece)
+    for nbytes in (0, 8, 1024, 1032, 2048, 5 * 1024, 8 * 1024, 21 * 1024 + 16, 64 * 1024):
+        array = rng.integers(0, 2, nbytes // np.dtype(dtype).itemsize).astype(dtype)
+        if dtype is np.float32:
+            array[::7] = np.array(0xFFC12345, np.uint32).view(np.float32)
+        data = canonical(array).tobytes()
+        tree, whole = DataTree(array), data_tree(data)
+        for height in range(whole.depth + 1):
+            for index in range(1 << (whole.depth - height)):
+                assert tree.node(height, index) == whole.node(height, index)
+        leaves = range(len(whole.leaves))
+        assert b"".join(tree.leaf(leaf) for leaf in leaves) == data
+        assert [tree.path(leaf) for leaf in leaves] == [whole.path(leaf) for leaf in leaves]
+        with pytest.raises(InvalidProof):
+            tree.node(whole.depth + 1, 0)
+
+
+def test_hashing_a_large_tensor_is_stopped_between_its_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataTree, "_PIECE", 2)
+    pieces = 0
+
+    def rest() -> None:
+        nonlocal pieces
+        pieces += 1
+        if pieces == 5:
+            raise InterruptedError
+
+    tree = DataTree(np.zeros(64 * 256, np.float32), rest)
+    with pytest.raises(InterruptedError):
+        assert tree.root
+    assert pieces == 5
+    assert tree.root == data_tree(bytes(64 * 1024)).root
+    assert pieces == 4 + 12 + 1, "the first four are not hashed again, the fifth is"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from repops import reference
@@ -19,8 +18,20 @@ from referee_py.program.structure import Kind
 from referee_py.rounding import Log, Rounding
 from referee_py.rounding.blocks import digest_of_block, log_digest
 from referee_py.rounding.truth import truth as truth_of
-from referee_py.trial import NO_BLOCK, Dispute, LogBlock
-from referee_py.trial.solver import Operator
+from referee_py.trial import (
+    NO_BLOCK,
+    Dispute,
+    LogBlock,
+    NodesReveal,
+    ShowLeaf,
+    Stage,
+    TrialState,
+    apply,
+    open_trial,
+)
+from referee_py.trial.solver import Operator, plan
+
+PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
 
 
 def structure_of(name: str, inputs: Sequence[Array], attrs: Attrs) -> Structure:
@@ -56,14 +67,10 @@ class Liar(Operator):
     """Says a false element, and false states from some step on."""
 
     turn: int = 0
-    said: dict[tuple[str, int, int], list[bytes]] = field(default_factory=dict)
 
-    def states(self, case: Case) -> Iterator[bytes]:
-        for number, state in zip(count(1), super().states(case), strict=False):
-            if number <= self.turn:
-                yield state
-            else:
-                yield bytes([state[0] ^ 0x40, *state[1:]])
+    def states(self, case: Case, at: Sequence[int]) -> list[bytes]:
+        true = super().states(case, at)
+        return [s if t <= self.turn else bytes([s[0] ^ 0x40, *s[1:]]) for t, s in zip(at, true, strict=True)]
 
 
 @dataclass
@@ -170,3 +177,23 @@ class Setting:
         false = list(truth)
         false[number] = one_ulp(truth[number], element)
         return cls.lied(name, inputs, attrs, (truth, false), honest, turn, mode, log)
+
+
+def play(setting: Setting, served: bool) -> tuple[TrialState, int]:
+    """To the end, and how many transactions that took."""
+    state = open_trial(setting.dispute, PLAYERS, (1000, 1000), 100)
+    known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
+    batches = 0
+    while state.stage is not Stage.DONE:
+        before = state
+        for side in (0, 1):
+            moves = plan(state, setting.dispute, side, setting.sides[side], known[side], 100)
+            for move in moves:
+                state = apply(state, setting.dispute, move, PLAYERS[side], 100)
+                if isinstance(move, NodesReveal):
+                    known[1 - side].revealed = move.children
+                if isinstance(move, ShowLeaf):
+                    known[1 - side].shown = move.leaf
+            batches += bool(moves)
+        assert state != before, "somebody can always move"
+    return state, batches

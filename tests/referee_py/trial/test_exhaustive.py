@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from referee_py.commit.tensor import canonical, data_tree
+from referee_py.commit import DataTree
 from referee_py.errors import InvalidInput
 from referee_py.rounding import Rounding
 from referee_py.trial import (
@@ -32,7 +32,7 @@ from referee_py.trial import (
     rules,
 )
 from referee_py.trial.refusals import Refusal
-from referee_py.trial.solver import leaf_of, plan
+from referee_py.trial.solver import plan
 from tests.referee_py.rounding.logs import log_of
 
 from . import logged
@@ -83,10 +83,9 @@ class Game:
             liar = self.setting.sides[1 - self.honest]
             yield from plan(state, self.setting.dispute, 1 - self.honest, liar, knows, NOW)[:1]
         for side in (0, 1):
-            data = canonical(self.setting.sides[side].outputs[state.output]).tobytes()
-            tree = data_tree(data)
+            tree = DataTree(self.setting.sides[side].outputs[state.output])
             yield ShowOutputs((tree.root, NOT_SHOWN) if side == 0 else (NOT_SHOWN, tree.root))
-            yield ShowLeaf(side, leaf_of(data, state.index))
+            yield ShowLeaf(side, tree.leaf(state.index))
             if state.stage is Stage.WALK:
                 yield NodesReveal(
                     side, tuple(tree.descendants(state.height, state.index, min(state.height, 4)))
@@ -96,10 +95,10 @@ class Game:
 
     def states(self, state: TrialState) -> Iterator[Move]:
         case = rules.case_of(state, self.setting.dispute, self.setting.sides[0].tensors())
-        truth = list(self.setting.sides[self.honest].states(case))
         at = places(state)
+        truth = self.setting.sides[self.honest].states(case, at[:-1])
         for flips in range(3 ** (len(at) - 1)):
-            said = [_changed(truth[t - 1], flips // 3**i % 3) for i, t in enumerate(at[:-1])]
+            said = [_changed(true, flips // 3**i % 3) for i, true in enumerate(truth)]
             yield Post(b"".join(said))
             for place, one in enumerate([*said, b""]):
                 yield Answer(state.offer, place, one)

@@ -11,34 +11,13 @@ from repops.calls import random_call
 from repops.opset import OPS
 
 from referee_py.rounding import Bounds, Rounding
-from referee_py.trial import NodesReveal, ShowLeaf, Stage, TrialState, apply, open_trial
+from referee_py.trial import apply, open_trial
 from referee_py.trial.solver import plan
 
 from . import logged
-from .parties import Known, Setting
+from .parties import PLAYERS, Known, Setting, play
 
 ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]
-PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
-
-
-def play(setting: Setting, served: bool) -> tuple[TrialState, int]:
-    """To the end, and how many transactions that took."""
-    state = open_trial(setting.dispute, PLAYERS, (1000, 1000), 100)
-    known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
-    batches = 0
-    while state.stage is not Stage.DONE:
-        before = state
-        for side in (0, 1):
-            moves = plan(state, setting.dispute, side, setting.sides[side], known[side], 100)
-            for move in moves:
-                state = apply(state, setting.dispute, move, PLAYERS[side], 100)
-                if isinstance(move, NodesReveal):
-                    known[1 - side].revealed = move.children
-                if isinstance(move, ShowLeaf):
-                    known[1 - side].shown = move.leaf
-            batches += bool(moves)
-        assert state != before, "somebody can always move"
-    return state, batches
 
 
 @pytest.mark.parametrize("name", [op.name for op in OPS])

@@ -1,0 +1,112 @@
+// An element's chain of steps (docs/adjudication.md, section 2), computed from one state to a later one.
+//
+// A state is bytes, words big-endian; referee_py/element says what is in it, and is what this is held
+// against. The caller (repops/chains.py) has checked operands and attributes against the operator table, and
+// that the element, the steps and the state are ones of this chain.
+//
+//     chain.c          which walk a chain has, and the C ABI
+//     chain_terms.c    contractions: which products an element is the sum of
+//     chain_values.c   reductions: which elements are reduced to one
+//     chain_lanes.c    sum of f32: lanes and blocks
+//     chain_select.c   what compares or wraps around: i64 sums, amax, argmax, max_pool2d
+//     chain_exact.c    exact sums of rounded-f64
+
+#ifndef REPOPS_CHAIN_H
+#define REPOPS_CHAIN_H
+
+#include "repops.h"
+#include "bits.h"
+#include "loops.h"
+
+// Which rule an operator has; repops/chains.py has the same numbers.
+enum chain_kind {
+    CHAIN_MATMUL = 0,
+    CHAIN_CONV = 1,
+    CHAIN_INPUT_GRAD = 2,
+    CHAIN_WEIGHT_GRAD = 3,
+    CHAIN_SUM = 4,
+    CHAIN_AMAX = 5,
+    CHAIN_ARGMAX = 6,
+    CHAIN_POOL = 7,
+    CHAIN_SCATTER = 8,
+};
+
+// Chain `kind` of an element of an operator's first output, from before step `from` to before step `to`.
+// `exact`: as in rounded-f64, where that is another chain.
+typedef struct {
+    const signature *sig;
+    void *const *data;
+    int kind, exact;
+    int64_t element, from, to;
+    uint8_t *state;
+} chain;
+
+#define CHUNK 512  // terms of a contraction that are summed on their own
+#define BLOCK 4096 // items of a sum that are
+#define CANONICAL_NAN 0x7FC00000u
+
+void chain_terms(const chain *c);   // contractions, both arithmetics
+void chain_lanes(const chain *c);   // sum of f32
+void chain_select(const chain *c);  // i64 sum, amax, argmax, max_pool2d
+void chain_scatter(const chain *c); // both arithmetics
+void chain_exact_sum(const chain *c);
+int64_t chain_pool_length(const chain *c);
+
+// --------------------------------------------------------------------------------- words of a state
+
+static inline uint64_t get_be(const uint8_t *from, int bytes) {
+    uint64_t word = 0;
+    for (int i = 0; i < bytes; i++) word = word << 8 | from[i];
+    return word;
+}
+static inline void put_be(uint8_t *to, int bytes, uint64_t word) {
+    for (int i = bytes - 1; i >= 0; i--) to[i] = (uint8_t)word, word >>= 8;
+}
+static inline float get_f32(const uint8_t *from) {
+    return f32_of((int32_t)get_be(from, 4));
+}
+// Every NaN is written as the canonical one.
+static inline uint32_t canonical_bits(float x) {
+    return x == x ? (uint32_t)bits_of(x) : CANONICAL_NAN;
+}
+static inline void put_f32(uint8_t *to, float x) {
+    put_be(to, 4, canonical_bits(x));
+}
+
+// ------------------------------------------------------------------- the elements that are reduced to one
+
+typedef struct {
+    loops inner;  // over the reduced dimensions, row-major
+    linear place; // of such an element in the operand
+    int64_t count;
+} reduction;
+
+// Of `sum` and `amax` by their dims, of `argmax` by its dim.
+reduction reduction_of(const chain *c);
+// Places in the operand of elements first, first + 1, ..., at most BLOCK.
+void reduced_places(const reduction *r, int64_t first, int64_t count, int64_t *places);
+
+// --------------------------------------------------------------------- exact sums of binary32 products
+
+#define LIMBS 12
+
+// An integer in units of 2^-298 in two's complement, from the lowest limb; or one that is beyond every sum.
+typedef struct {
+    uint64_t limb[LIMBS];
+    enum { FINITE, PLUS_INFINITY, MINUS_INFINITY, NOT_A_NUMBER } is;
+} exact;
+
+typedef struct {
+    exact total, magnitude;
+    uint64_t terms;
+    uint32_t smallest; // bits of the smallest value that is not zero, without its sign; 0: none
+} exact_sums;
+
+exact_sums get_exact(const uint8_t *state, int added);
+void put_exact(uint8_t *state, const exact_sums *s, int added);
+// One more product of two binary32 values, which binary64 has exactly.
+void add_product(exact_sums *s, double product);
+// One more value.
+void add_value(exact_sums *s, float value);
+
+#endif

@@ -1,0 +1,103 @@
+// Exact sums of products of two binary32 values: the twin of referee_py/element/exact_sum.py.
+//
+// A sum is an integer in units of 2^-298, 96 bytes in two's complement. 2^31 products are below 2^585, so no
+// sum of a chain leaves them; three integers beyond stand for infinities and NaN.
+
+#include "chain.h"
+#include <math.h>
+#include <string.h>
+
+#define UNIT 298
+#define MANTISSA 52
+#define BIAS 1023
+#define EXACT_BYTES (8 * LIMBS)
+#define INFINITE ((uint64_t)1 << 62) // the highest limb of 2^766
+#define NO_NUMBER ((uint64_t)1 << 63)
+
+static exact get_sum(const uint8_t *from) {
+    exact e = {.is = FINITE};
+    uint64_t below = 0;
+    for (int i = 0; i < LIMBS; i++) e.limb[i] = get_be(from + EXACT_BYTES - 8 * (i + 1), 8);
+    for (int i = 0; i < LIMBS - 1; i++) below |= e.limb[i];
+    const uint64_t high = e.limb[LIMBS - 1];
+    if (!below && high == INFINITE) e.is = PLUS_INFINITY;
+    if (!below && high == (uint64_t)-INFINITE) e.is = MINUS_INFINITY;
+    if (!below && high == NO_NUMBER) e.is = NOT_A_NUMBER;
+    return e;
+}
+
+static void put_sum(uint8_t *to, const exact *e) {
+    static const uint64_t high[] = {
+        [PLUS_INFINITY] = INFINITE, [MINUS_INFINITY] = (uint64_t)-INFINITE, [NOT_A_NUMBER] = NO_NUMBER};
+    memset(to, 0, EXACT_BYTES);
+    if (e->is != FINITE) {
+        put_be(to, 8, high[e->is]);
+        return;
+    }
+    for (int i = 0; i < LIMBS; i++) put_be(to + EXACT_BYTES - 8 * (i + 1), 8, e->limb[i]);
+}
+
+// `total 96, magnitude 96, terms 8`, and if values are added `smallest 4`.
+exact_sums get_exact(const uint8_t *state, int added) {
+    const uint8_t *tail = state + 2 * EXACT_BYTES;
+    return (exact_sums){get_sum(state), get_sum(state + EXACT_BYTES), get_be(tail, 8),
+                        added ? (uint32_t)get_be(tail + 8, 4) : 0};
+}
+
+void put_exact(uint8_t *state, const exact_sums *s, int added) {
+    uint8_t *tail = state + 2 * EXACT_BYTES;
+    put_sum(state, &s->total), put_sum(state + EXACT_BYTES, &s->magnitude);
+    put_be(tail, 8, s->terms);
+    if (added) put_be(tail + 8, 4, s->smallest);
+}
+
+// Infinity and a finite sum are infinity, two infinities of different signs NaN.
+static void add_beyond(exact *e, double what) {
+    const int found = what != what ? NOT_A_NUMBER : what > 0 ? PLUS_INFINITY : MINUS_INFINITY;
+    e->is = e->is == FINITE || (int)e->is == found ? found : NOT_A_NUMBER;
+}
+
+// To limbs from limb[0] on, of which there are `count`. NOTE: a carry out of the last one is two's
+// complement's.
+static inline void plus(uint64_t *limb, int count, uint64_t low, uint64_t high) {
+    uint64_t carry = (limb[0] += low) < low;
+    const uint64_t more = high + carry; // below 2^54
+    carry = (limb[1] += more) < more;
+    for (int i = 2; carry && i < count; i++) carry = ++limb[i] == 0;
+}
+static inline void minus(uint64_t *limb, int count, uint64_t low, uint64_t high) {
+    uint64_t borrow = limb[0] < low;
+    limb[0] -= low;
+    const uint64_t more = high + borrow;
+    borrow = limb[1] < more;
+    limb[1] -= more;
+    for (int i = 2; borrow && i < count; i++) borrow = limb[i]-- == 0;
+}
+
+static void add_exactly(exact_sums *s, double value) {
+    s->terms++;
+    if (!(fabs(value) <= DBL_MAX)) {
+        add_beyond(&s->total, value), add_beyond(&s->magnitude, fabs(value));
+        return;
+    }
+    if (value == 0 || s->total.is != FINITE) return;
+    // INVARIANT: value is a multiple of 2^-298 below 2^257, and so a normal binary64 number: bits that a
+    // shift to the right would lose are 0, and the highest limb that it meets is number 9 of 12.
+    const uint64_t bits = (uint64_t)bits64(value), one = (uint64_t)1 << MANTISSA;
+    const int shift = (int)(bits >> MANTISSA & 0x7FF) - BIAS - MANTISSA + UNIT;
+    const uint64_t mantissa = ((bits & (one - 1)) | one) >> (shift < 0 ? -shift : 0);
+    const int place = shift < 0 ? 0 : shift / 64, by = shift < 0 ? 0 : shift % 64;
+    const uint64_t low = mantissa << by, high = by ? mantissa >> (64 - by) : 0;
+    (value < 0 ? minus : plus)(s->total.limb + place, LIMBS - place, low, high);
+    plus(s->magnitude.limb + place, LIMBS - place, low, high);
+}
+
+void add_product(exact_sums *s, double product) {
+    add_exactly(s, product);
+}
+
+void add_value(exact_sums *s, float value) {
+    const uint32_t size = (uint32_t)bits_of(value) & 0x7FFFFFFF;
+    add_exactly(s, (double)value);
+    if (size && size < 0x7F800000 && (!s->smallest || size < s->smallest)) s->smallest = size;
+}

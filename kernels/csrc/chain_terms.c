@@ -1,0 +1,139 @@
+// Contractions: a sum of products, those in the padding left out.
+//
+// f32      two words: the sum of the chunks before this one, and this chunk's
+// exact    the sum, the magnitude, how many products exist
+
+#include "chain.h"
+#include <math.h>
+
+// Term k is digit `outer` and two taps, row-major. A tap meets the image where
+//
+//     start + tap * step  is a multiple of `apart`, and that many times it lies in [0, size)
+typedef struct {
+    int64_t start, step, apart, size;
+} axis;
+
+typedef struct {
+    const float *image, *other;
+    loops taps;            // (outer, row, column), in the last three
+    int64_t plane;         // elements of the image from one outer digit to the next
+    int64_t other_step[3]; // of the other operand, for a digit
+    axis rows, columns;
+} terms;
+
+// What a tap meets, or -1.
+static inline int64_t meets(const axis *a, int64_t tap) {
+    const int64_t at = a->start + tap * a->step;
+    if (at < 0) return -1;
+    if (a->apart == 1) return at < a->size ? at : -1;
+    return at % a->apart == 0 && at / a->apart < a->size ? at / a->apart : -1;
+}
+
+static terms matmul_terms(const chain *c) {
+    const tensor *a = input(c->sig, 0), *b = input(c->sig, 1);
+    const int64_t M = a->dim[a->rank - 2], K = a->dim[a->rank - 1], N = b->dim[b->rank - 1];
+    const int64_t n = c->element % N, m = c->element / N; // m counts the rows of all batches
+    terms t = {.image = (const float *)c->data[0] + m * K,
+               .other = (const float *)c->data[1] + m / M * K * N + n,
+               .taps = {{1, 1, 1, K}},
+               .other_step = {0, 0, N},
+               .rows = {0, 0, 1, 1},
+               .columns = {0, 1, 1, K}};
+    return t;
+}
+
+// Attributes: stride, padding and dilation with their counts before them, groups.
+static terms conv_terms(const chain *c) {
+    const tensor *first = input(c->sig, 0), *second = input(c->sig, 1), *y = output(c->sig, 0);
+    const int64_t *attr = attributes(c->sig);
+    const int64_t *stride = attr + 1, *padding = attr + 4, *dilation = attr + 7, groups = attr[9];
+    int64_t at[4], rest = c->element;
+    for (int d = 3; d >= 0; d--) at[d] = rest % y->dim[d], rest /= y->dim[d];
+
+    terms t = {0};
+    axis axes[2];
+    if (c->kind == CHAIN_CONV) { // x [N, C, H, W], w [F, C / groups, R, S]
+        const int64_t C = first->dim[1], part = second->dim[1], taps = second->dim[2] * second->dim[3];
+        const int64_t group = at[1] / (second->dim[0] / groups);
+        t.plane = first->dim[2] * first->dim[3];
+        t.image = (const float *)c->data[0] + (at[0] * C + group * part) * t.plane;
+        t.other = (const float *)c->data[1] + at[1] * part * taps;
+        t.taps = (loops){{1, part, second->dim[2], second->dim[3]}};
+        t.other_step[0] = taps, t.other_step[1] = second->dim[3], t.other_step[2] = 1;
+        for (int d = 0; d < 2; d++)
+            axes[d] = (axis){at[2 + d] * stride[d] - padding[d], dilation[d], 1, first->dim[2 + d]};
+    } else if (c->kind == CHAIN_INPUT_GRAD) { // dy [N, F, P, Q], w [F, C / groups, R, S]
+        const int64_t F = first->dim[1], filters = F / groups, part = second->dim[1];
+        const int64_t taps = second->dim[2] * second->dim[3], group = at[1] / part, channel = at[1] % part;
+        t.plane = first->dim[2] * first->dim[3];
+        t.image = (const float *)c->data[0] + (at[0] * F + group * filters) * t.plane;
+        t.other = (const float *)c->data[1] + (group * filters * part + channel) * taps;
+        t.taps = (loops){{1, filters, second->dim[2], second->dim[3]}};
+        t.other_step[0] = part * taps, t.other_step[1] = second->dim[3], t.other_step[2] = 1;
+        for (int d = 0; d < 2; d++)
+            axes[d] = (axis){at[2 + d] + padding[d], -dilation[d], stride[d], first->dim[2 + d]};
+    } else { // dy [N, F, P, Q], x [N, C, H, W]: a tap is a place of dy
+        const int64_t F = first->dim[1], C = second->dim[1], places = first->dim[2] * first->dim[3];
+        const int64_t channel = at[0] / (F / groups) * (C / groups) + at[1],
+                      plane = second->dim[2] * second->dim[3];
+        t.plane = C * plane;
+        t.image = (const float *)c->data[1] + channel * plane;
+        t.other = (const float *)c->data[0] + at[0] * places;
+        t.taps = (loops){{1, first->dim[0], first->dim[2], first->dim[3]}};
+        t.other_step[0] = F * places, t.other_step[1] = first->dim[3], t.other_step[2] = 1;
+        for (int d = 0; d < 2; d++)
+            axes[d] = (axis){at[2 + d] * dilation[d] - padding[d], stride[d], 1, second->dim[2 + d]};
+    }
+    t.rows = axes[0], t.columns = axes[1];
+    return t;
+}
+
+// Both factors of the terms from .. to - 1 that exist, in order; how many there are.
+static int64_t gather(const terms *t, int64_t from, int64_t to, float *a, float *b) {
+    const int64_t width = t->taps.size[LOOPS - 1];
+    counters at = counters_at(&t->taps, from);
+    int64_t found = 0;
+    while (from < to) {
+        const int64_t outer = at.at[1], row = at.at[2], first = at.at[3];
+        const int64_t run = min_i64(width - first, to - from), h = meets(&t->rows, row);
+        if (h >= 0) {
+            const float *line = t->image + outer * t->plane + h * t->columns.size;
+            const float *other = t->other + outer * t->other_step[0] + row * t->other_step[1];
+            for (int64_t tap = first; tap < first + run; tap++) {
+                const int64_t w = meets(&t->columns, tap);
+                if (w < 0) continue;
+                a[found] = line[w], b[found] = other[tap * t->other_step[2]], found++;
+            }
+        }
+        from += run, at.at[3] = 0;
+        if (++at.at[2] == t->taps.size[2]) at.at[2] = 0, at.at[1]++;
+    }
+    return found;
+}
+
+static void f32_terms(const chain *c, const terms *t) {
+    float total = get_f32(c->state), chunk = get_f32(c->state + 4), a[CHUNK], b[CHUNK];
+    for (int64_t k = c->from; k < c->to;) {
+        if (k % CHUNK == 0) total += chunk, chunk = -0.0f;
+        const int64_t end = min_i64(c->to, k - k % CHUNK + CHUNK), found = gather(t, k, end, a, b);
+        // NOTE: fmaf of the C library is correctly rounded, with or without the instruction.
+        for (int64_t i = 0; i < found; i++) chunk = fmaf(a[i], b[i], chunk);
+        k = end;
+    }
+    put_f32(c->state, total), put_f32(c->state + 4, chunk);
+}
+
+static void exact_terms(const chain *c, const terms *t) {
+    exact_sums sums = get_exact(c->state, 0);
+    float a[CHUNK], b[CHUNK];
+    for (int64_t k = c->from; k < c->to; k += CHUNK) {
+        const int64_t found = gather(t, k, min_i64(c->to, k + CHUNK), a, b);
+        for (int64_t i = 0; i < found; i++) add_product(&sums, (double)a[i] * (double)b[i]);
+    }
+    put_exact(c->state, &sums, 0);
+}
+
+void chain_terms(const chain *c) {
+    const terms t = c->kind == CHAIN_MATMUL ? matmul_terms(c) : conv_terms(c);
+    (c->exact ? exact_terms : f32_terms)(c, &t);
+}

@@ -1,0 +1,134 @@
+"""What a trial costs a party in time: states of the longest chain of a program's nodes, hashes of the node's tensors.
+
+SAFETY: a client may post a program that runs in a second, and has an element whose chain nobody walks within the clock.
+So the walk is measured on the operands of the first step, before anything is staked.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from repops.chains import KINDS, Chain
+from repops.hashing import tree_root
+
+from referee_py.commit.tensor import DATA, Array
+from referee_py.element import Case, rule_of
+from referee_py.program import Program, Structure, TensorType
+from referee_py.rounding.mode import is_rounded
+
+SLOWEST = 1e7
+"""Steps a second that every walk makes on any machine of today (docs/benchmarks.md): of chains too short to measure."""
+SHORT = 1 << 20
+"""Steps that are not worth measuring."""
+SAMPLE_S = 0.1
+SAMPLE_STEPS = 1 << 18
+HASHED_BYTES = 1 << 24
+"""Of which the rate of hashing is taken."""
+HASHES = 2
+"""Of each byte: for the root, and once more for paths to a leaf. The opponent's outputs are hashed like our own."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCost:
+    """The longest trial that a program may lead to: of one element of this node."""
+
+    node: int
+    operator: str
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"node {self.node}, {self.operator}, a chain of {self.steps:,} steps"
+
+
+NO_TRIAL = TrialCost(0, "none", 0, 0.0)
+"""Of a program without nodes."""
+
+
+def longest_chain(structure: Structure, inputs: Sequence[TensorType], mode: int) -> int:
+    """Of all elements of a node; 0 if it has none."""
+    if structure.name == "max_pool2d":
+        return math.prod(map(min, structure.attrs["kernel"], inputs[0].shape[2:]))
+    case = _some_element(structure, inputs, mode)
+    return rule_of(case).length(case) if case else 0
+
+
+def walking_rate(
+    structure: Structure, inputs: Sequence[Array], mode: int, clock: Clock = time.monotonic
+) -> float:
+    """Steps a second of a chain of this node, measured for `SAMPLE_S` seconds; of the element in the middle."""
+    case = _some_element(structure, [TensorType.of(array) for array in inputs], mode)
+    if case is None:
+        return SLOWEST
+    plain = [np.asarray(np.require(array, requirements=["C", "A"])) for array in inputs]
+    chain = Chain(case.name, plain, case.attrs, case.element, output=case.output, exact=is_rounded(mode))
+    state, done, began, spent = rule_of(case).begin(case), 0, clock(), 0.0
+    while done < chain.length and spent < SAMPLE_S:
+        after = min(done + SAMPLE_STEPS, chain.length)
+        state, done = chain.advance(state, done, after), after
+        spent = clock() - began
+    return done / spent if spent and done else SLOWEST
+
+
+def hashing_rate(clock: Clock = time.monotonic) -> float:
+    """Bytes a second of a tensor's tree."""
+    data, began = np.zeros(HASHED_BYTES // 4, np.float32), clock()
+    tree_root(data, DATA)
+    return HASHED_BYTES / max(clock() - began, 1e-6)
+
+
+class Sampler:
+    """The rates of the longest chains of a program, an operator each; `see` takes the operands of a node."""
+
+    def __init__(self, program: Program, mode: int, clock: Clock = time.monotonic) -> None:
+        self._program, self._mode, self._clock = program, mode, clock
+        self._types = [[program.type_of(operand) for operand in node.inputs] for node in program.nodes]
+        self._steps = [
+            longest_chain(node, types, mode) if node.name in KINDS else 1
+            for node, types in zip(program.nodes, self._types, strict=True)
+        ]
+        longest: dict[str, int] = {}
+        for number, node in enumerate(program.nodes):
+            if self._steps[number] > self._steps[longest.setdefault(node.name, number)]:
+                longest[node.name] = number
+        self._wanted = {number for number in longest.values() if self._steps[number] > SHORT}
+        self._rates: dict[str, float] = {}
+
+    def wants(self, node: int) -> bool:
+        """Whether its operands are to be seen."""
+        return node in self._wanted
+
+    def see(self, node: int, inputs: Sequence[Array]) -> None:
+        self._wanted.discard(node)
+        structure = self._program.nodes[node]
+        self._rates[structure.name] = walking_rate(structure, inputs, self._mode, self._clock)
+
+    def cost(self) -> TrialCost:
+        """Of the longest trial, as far as nodes were seen."""
+        rate = hashing_rate(self._clock)
+
+        def seconds(number: int) -> float:
+            node, types = self._program.nodes[number], self._types[number]
+            hashed = sum(t.nbytes for t in types) + 2 * sum(t.nbytes for t in node.outputs)
+            return self._steps[number] / self._rates.get(node.name, SLOWEST) + HASHES * hashed / rate
+
+        node = max(range(len(self._program.nodes)), key=seconds, default=None)
+        if node is None:
+            return NO_TRIAL
+        return TrialCost(node, self._program.nodes[node].name, self._steps[node], seconds(node))
+
+
+def _some_element(structure: Structure, inputs: Sequence[TensorType], mode: int) -> Case | None:
+    """In the middle of the first output that has any."""
+    for number, output in enumerate(structure.outputs):
+        if output.count:
+            middle = sum(size // 2 * math.prod(output.shape[d + 1 :]) for d, size in enumerate(output.shape))
+            where = structure.attrs, number, middle, mode
+            return Case(structure.name, tuple(inputs), structure.outputs, *where)
+    return None
