@@ -41,19 +41,21 @@ _NODE_DEPTH = (MAX_NODES - 1).bit_length()
 _SLOT_DEPTH = (MAX_SLOTS - 1).bit_length()
 _RUN_DEPTH = 48
 """Of a run tree: there are fewer than 2^48 steps, and strides may leave all of them in one tree."""
-_LOG_BLOCK_BYTES, _LOG_DEPTH = 6144, 30
+_LOG_BLOCK_BYTES, _LOG_DEPTH = 6144, 54
 """Of a rounding log, whose blocks are of 1,024 elements (docs/rounding-logs.md, section 2)."""
 _DIGESTS, _BLOCKS = 256, 8
 """What an answer to a demand of logs shows at once: of nodes, and of a log."""
 _POST_BYTES = 2048
 
 _SUIT, _SAID, _DOCKET, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
-_MOVE_GAS = 1_500_000
-"""What a move costs whatever its size: storage, events, a trial or a hearing that begins, one step of the dearest chain."""
+_MOVE_GAS = 700_000
+"""What a move costs whatever its size: storage, events, a trial that begins, one step of the dearest chain."""
 _BYTE_GAS = 50
 """Calldata, and what is done with it: hashing it, and copying it from contract to contract."""
 _RULE_GAS, _INPUT_GAS = 500_000, 16_000
 """What a rule checks of a case, and of each input."""
+_BATCHED_BYTES = 4 * _WORD
+"""What a move has more as one of a batch, at most."""
 _CALL = 4 + 16 * _WORD
 """The selector, places of what is dynamic, small numbers; and what a batch of one move adds."""
 
@@ -81,11 +83,28 @@ def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) ->
 
 def loads(node: Structure, inputs: Sequence[TensorType]) -> list[Load]:
     """The most that each move about a node takes."""
-    rule = _RULE_GAS + _INPUT_GAS * len(inputs)
-    return [
-        Load(move, size, _MOVE_GAS + _BYTE_GAS * size + (rule if move in ("compare", "judge") else 0))
-        for move, size in move_bytes(node, inputs).items()
-    ]
+    sizes = move_bytes(node, inputs).items()
+    return [Load(move, size, move_gas(move, size, len(inputs))) for move, size in sizes]
+
+
+def move_gas(move: str, size: int, inputs: int) -> int:
+    """The most gas that a move of so many bytes takes, about a node of so many inputs."""
+    rule = _RULE_GAS + _INPUT_GAS * inputs if move in ("compare", "judge") else 0
+    return _MOVE_GAS + _BYTE_GAS * size + rule
+
+
+def fitting(moves: Sequence[tuple[str, int]], inputs: int) -> int:
+    """How many of these moves, (function, bytes) each, go into one transaction, from the first on; one at least.
+
+    They are about a node of so many inputs. What does not fit is planned again when these are on the chain.
+    """
+    size = gas = 0
+    for count, (move, length) in enumerate(moves):
+        size += length + _BATCHED_BYTES
+        gas += move_gas(move, length, inputs)
+        if count and (size > MAX_BYTES or gas > MAX_GAS):
+            return count
+    return len(moves)
 
 
 def hashes(count: int) -> int:
@@ -128,13 +147,23 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
         "stand": _CALL + 9 * _WORD + dispute + own,
         "showOutputs": trial + dispute,
         "descend": trial + dispute + 5 * _WORD + 2 * hashes(_DATA_DEPTH),
-        "compare": trial + dispute + 2 * blob(LEAF_BYTES) + tensors + 3 * _WORD + blob(_LOG_BLOCK_BYTES)
+        "compare": trial
+        + dispute
+        + 2 * blob(LEAF_BYTES)
+        + tensors
+        + 3 * _WORD
+        + blob(_LOG_BLOCK_BYTES)
         + hashes(_LOG_DEPTH),
         "post": trial + blob(_POST_BYTES),
         "answer": trial + blob(_POST_BYTES) + blob(_STATE_BYTES),
         "judge": trial + dispute + tensors + blob(_STATE_BYTES) + _WORD + openings,
         "answerDigests": _CALL + 9 * _WORD + hashes(_DIGESTS) + path + 2 * _WORD + hashes(_RUN_DEPTH),
-        "answerBlocks": _CALL + 9 * _WORD + 8 * _WORD + path + hashes(_RUN_DEPTH) + hashes(_LOG_DEPTH)
+        "answerBlocks": _CALL
+        + 9 * _WORD
+        + 8 * _WORD
+        + path
+        + hashes(_RUN_DEPTH)
+        + hashes(_LOG_DEPTH)
         + _BLOCKS * (_WORD + blob(_LOG_BLOCK_BYTES)),
         "answerLeaf": _CALL + 9 * _WORD + shown + 14 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH),
     }

@@ -97,7 +97,8 @@ class Agreement:
 
     def _rules(self, limits: Limits, cases: Sequence[Proposed]) -> None:
         calls = [
-            (self.rules.rule_of(case.given), encode_call("begin", [CASE], [case.given.words])) for case in cases
+            (self.rules.rule_of(case.given), encode_call("begin", [CASE], [case.given.words]))
+            for case in cases
         ]
         steps = list[tuple[Proposed, Any, tuple[str, bytes]]]()
         for case, answer in zip(cases, self.rules.calls(calls), strict=True):
@@ -111,7 +112,9 @@ class Agreement:
                     self.tally.found("refused by validate, taken by the rule", case.given, case.why)
             else:
                 steps += self._begun(limits, case, *decode(["uint64", "bytes"], answer))
-        for (case, want, _), answer in zip(steps, self.rules.calls([call for *_, call in steps]), strict=True):
+        for (case, want, _), answer in zip(
+            steps, self.rules.calls([call for *_, call in steps]), strict=True
+        ):
             self.tally.steps += 1
             if isinstance(answer, Refusal) or decode(["uint256", "bytes"], answer)[0] != 1:
                 self.tally.found("another step", case.given, f"{want}: {answer!r}")
@@ -137,7 +140,9 @@ class Agreement:
 
     def _counts(self, cases: Sequence[Proposed]) -> None:
         taken = [case for case in cases if case.taken]
-        tensors = {(case.given.mode, spec): case for case in taken for spec in case.given.inputs + case.given.outputs}
+        tensors = {
+            (case.given.mode, spec): case for case in taken for spec in case.given.inputs + case.given.outputs
+        }
         calls = [(COUNTS, encode_call("tensor", [SHAPE], [spec])) for _, spec in tensors]
         for ((_, spec), case), answer in zip(tensors.items(), self.rules.calls(calls), strict=True):
             self.tally.tensors += 1
@@ -177,13 +182,17 @@ class Proposed:
     unplayable: bool = False
 
     @classmethod
-    def of(cls, name: str, specs: Sequence[Spec], attrs: dict[str, Any], mode: int, limits: Limits) -> Proposed:
+    def of(
+        cls, name: str, specs: Sequence[Spec], attrs: dict[str, Any], mode: int, limits: Limits
+    ) -> Proposed:
         op = lookup(name)
         outputs = outputs_of(name, specs, attrs)
         output = limits.random.randrange(len(outputs))
         count = math.prod(outputs[output][1])
         element = limits.choose(0, max(count - 1, 0), limits.random.randrange(max(count, 1))) % (1 << 64)
-        tensors = [tuple((int(d), tuple(dim % (1 << 64) for dim in s)) for d, s in some) for some in (specs, outputs)]
+        tensors = [
+            tuple((int(d), tuple(dim % (1 << 64) for dim in s)) for d, s in some) for some in (specs, outputs)
+        ]
         given = Given(op.id, *tensors, encode_attributes(op, attrs), output, element, mode)
         made = cls(name, given, attrs, Structure(op.id, (), (), given.attributes))
         try:
@@ -218,5 +227,3 @@ class Proposed:
         types = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs)
         attrs, where = self.structure.attrs, (self.given.output, self.given.element)
         return Case(self.name, types, self.structure.outputs, attrs, *where, self.given.mode)
-
-

@@ -17,7 +17,17 @@ Call = tuple[list[Spec], dict[str, Any]]
 
 FEW = (0, 1, 1, 1, 2, 3, 5)
 EDGES = (31, 32, 33, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097)
-HUGE = (1 << 20, (1 << 22) + 1, 1 << 29, (1 << 30) - 1, 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 31, 1 << 39)
+HUGE = (
+    1 << 20,
+    (1 << 22) + 1,
+    1 << 29,
+    (1 << 30) - 1,
+    1 << 30,
+    (1 << 30) + 1,
+    (1 << 31) - 1,
+    1 << 31,
+    1 << 39,
+)
 LAST = (MAX_ELEMENTS - 1, MAX_ELEMENTS, MAX_ELEMENTS + 1)
 WORDS = (*LAST, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
 LIMIT_OF_WINDOW = 1 << 31
@@ -91,11 +101,15 @@ class Limits:
 
     def window(self) -> int:
         """A stride, a dilation or a kernel."""
-        return int(self.choose(1, 1, 1, 2, 3, 7, self.choose(*EDGES), 1 << 20, LIMIT_OF_WINDOW - 1, LIMIT_OF_WINDOW))
+        return int(
+            self.choose(1, 1, 1, 2, 3, 7, self.choose(*EDGES), 1 << 20, LIMIT_OF_WINDOW - 1, LIMIT_OF_WINDOW)
+        )
 
     def geometry(self, room: int) -> tuple[Shape, Shape, dict[str, Shape]]:
-        """Image, kernel and window attributes, which fit as long as they stay below their limits. `room` bounds the image's
-        elements."""
+        """Image, kernel and window attributes, which fit as long as they stay below their limits.
+
+        `room` bounds the image's elements.
+        """
         sizes, kernels, attrs = [], [], {"stride": [], "padding": [], "dilation": []}
         for _ in range(2):
             size = min(self.size(), room)
@@ -206,7 +220,12 @@ def _matmul(batches: int) -> Callable[[Limits], Call]:
 
 def _conv(which: str) -> Callable[[Limits], Call]:
     def make(limits: Limits) -> Call:
-        images, channels, filters, groups = limits.choose(1, limits.size()), limits.size(), limits.size(), limits.choose(1, 1, 2, 3)
+        images, channels, filters, groups = (
+            limits.choose(1, limits.size()),
+            limits.size(),
+            limits.size(),
+            limits.choose(1, 1, 2, 3),
+        )
         if limits.random.random() < 0.7:
             images, channels, filters = limits.choose(0, 1, 2), limits.small(), limits.small()
         size, kernel, window = limits.geometry(limits.choose(1 << 10, 1 << 32, 1 << 41))
@@ -241,7 +260,9 @@ def _scatter_add(limits: Limits) -> Call:
 def _reshape(limits: Limits) -> Call:
     shape = limits.shape()
     count = math.prod(shape)
-    other = limits.choose((count,), (*shape, 1), (1, *shape[::-1]), (*shape[:-2], math.prod(shape[-2:])), shape[::-1])
+    other = limits.choose(
+        (count,), (*shape, 1), (1, *shape[::-1]), (*shape[:-2], math.prod(shape[-2:])), shape[::-1]
+    )
     if not count and limits.random.random() < 0.7:  # another shape without elements
         other = list(limits.shape(1)) or [0]
         other[limits.random.randrange(len(other))] = 0
@@ -258,7 +279,9 @@ def _permute(limits: Limits) -> Call:
 def _expand(limits: Limits) -> Call:
     (shape,) = limits.broadcastable(1)
     more = limits.choose((), (limits.size(),), (limits.small(),) * 2)
-    return [(limits.dtype(), shape)], {"shape": (*more, *(limits.choose(1, limits.size()) if d == 1 else d for d in shape))}
+    return [(limits.dtype(), shape)], {
+        "shape": (*more, *(limits.choose(1, limits.size()) if d == 1 else d for d in shape))
+    }
 
 
 def _slice(limits: Limits) -> Call:
@@ -307,7 +330,11 @@ _MAKERS: dict[str, Callable[[Limits], Call]] = {
     "logical_not": _elementwise(1, BOOL),
     **{"where": _where, "cast": _cast, "sum": _reduce, "amax": _reduce, "argmax": _argmax},
     **{"mm": _matmul(0), "bmm": _matmul(1)},
-    **{"conv2d": _conv("forward"), "conv2d_input_grad": _conv("input"), "conv2d_weight_grad": _conv("weight")},
+    **{
+        "conv2d": _conv("forward"),
+        "conv2d_input_grad": _conv("input"),
+        "conv2d_weight_grad": _conv("weight"),
+    },
     **{"max_pool2d": _max_pool2d, "take": _take, "scatter_add": _scatter_add},
     **{"reshape": _reshape, "permute": _permute, "expand": _expand, "slice": _slice, "cat": _cat},
     **{"full": _full, "arange": _arange, "philox": _philox},

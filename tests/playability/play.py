@@ -1,8 +1,8 @@
 """One job on a local chain from two claims to payment: a right claim that moves second, and a lie.
 
 Whoever is right sends nothing before it has to. It lets its clock run down to a second for each move that it may still
-have to make, answers within one second from then on, and makes the move that concludes in the last second that its clock
-has. The liar has all of its own time, answers at once, and shows first what it can; how it lies says `Style`.
+have to make, answers within one second from then on, and concludes in the last second that its clock has. The liar has
+all of its own time, answers at once, and shows first what it can; how it lies says `Style`.
 
 The Python twin (`Book`) plays along, so every move is planned from its states; the chain must take each.
 """
@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields
-from enum import Enum
+from dataclasses import astuple, fields
 from functools import partial
 from random import Random
 from typing import Any
 
 from eth_abi import decode
 from eth_account import Account
-from eth_utils.address import to_checksum_address
 
-from referee_py import trial as court
 from referee_py.attestation import Verdict, sign
 from referee_py.demand import Piece, Place
 from referee_py.demand.contract import Subject
@@ -37,79 +34,24 @@ from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase
 from referee_py.game.state import Timeout as MatchTimeout
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.panel.contract import Hearing, Trial
-from referee_py.panel.registry import Registry
+from referee_py.panel.contract import Hearing
 from referee_py.panel.solver import plan as plan_hearing
 from referee_py.panel.state import Adjudication, Appeal, Attest, HearingPhase, Rules
-from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, Stage, Timeout
-from referee_py.trial.rules import places
-from referee_py.trial.shown import led
-from referee_py.trial.solver import plan as plan_trial
+from referee_py.program.playable import fitting
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
 from tests.referee_py.game.random_demand import Known as HasRun
 from tests.referee_py.game.synthetic import value
 from tests.referee_py.game.synthetic_run import Lie, Run
-from tests.referee_py.trial.parties import Known
-from trainer_node.chain.wire import trial_call
 
 from .job import CaseGraph, rounded
+from .table import Patience, Table, whole
+from .trials import Style, Trials
 
-MIN_STAKE, LEAVE_DELAY, STAKE, REWARD, BOND = 100, 15, 1_000_000, 500_000, 10_000
-PERIOD, CLOCK, RESERVE = 400, 300, 80
+STAKE, REWARD, BOND = 1_000_000, 500_000, 10_000
+PERIOD, CLOCK = 400, 300
 TOO_LONG = 400
 """Transactions of a job that has been going round in circles."""
-
-
-class Style(Enum):
-    """How the liar plays a trial."""
-
-    SOLVER = "states that go wrong at some step"
-    GARBAGE = "states that are none, and any place"
-    MUTE = "nothing at all"
-    SHOWS = "its output first, and then nothing"
-
-
-@dataclass
-class Bill:
-    """What transactions took: by contract and functions, the most bytes and the most gas."""
-
-    bytes: dict[str, int] = field(default_factory=dict)
-    gas: dict[str, int] = field(default_factory=dict)
-    solver_seconds: float = 0.0
-    transactions: int = 0
-
-    def add(self, name: str, size: int, gas: int) -> None:
-        self.bytes[name] = max(self.bytes.get(name, 0), size)
-        self.gas[name] = max(self.gas.get(name, 0), gas)
-        self.transactions += 1
-
-
-class Table:
-    """A chain with all contracts, and the book that goes with it."""
-
-    def __init__(self, url: str) -> None:
-        self.chain = Chain(url, MIN_STAKE, LEAVE_DELAY)
-        addresses = (to_checksum_address(c.address) for c in (self.chain.jobs, self.chain.referee, self.chain.panel))
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
-        self.bill = Bill()
-        self.fees: dict[str, int] = {}
-        """What everybody has paid for gas."""
-
-    def send(
-        self, name: str, transaction: Transaction, play: Callable[[int], object], at: int | None = None
-    ) -> None:
-        """In a block of its own at an instant; the next one if none is given. Chain and book must take it."""
-        at = self.chain.now + 1 if at is None else at
-        assert at > self.chain.now, f"{name} at {at}, and it is {self.chain.now}"
-        play(at)
-        (accepted,) = self.chain.mine([transaction], at)
-        assert accepted, f"{name} is refused at {at}: {self.chain.refusals([transaction], at)}"
-        receipt = self.chain.receipts[transaction.hash]
-        gas = int(receipt["gasUsed"], 16)
-        paid = gas * int(receipt["effectiveGasPrice"], 16)
-        self.fees[transaction.sender] = self.fees.get(transaction.sender, 0) + paid
-        self.bill.add(name, len(transaction.data), gas)
 
 
 class Play:
@@ -129,19 +71,19 @@ class Play:
     ) -> None:
         """`side` is that of whoever is right; `singly` whether it sends moves one by one."""
         self.table, self.graph, self.side, self.style = table, graph, side, style
-        self.rng, self.singly = Random(repr(seed)), singly
+        self.rng, self.singly, self.patience = Random(repr(seed)), singly, Patience()
         self.runs = [Run(graph), Run(graph, (lie,))]
         self.right, self.liar, self.client, self.auditor = (
             address(seed, name) for name in ("right", "liar", "client", "auditor")
         )
         self.key = value("key", seed)
-        self.verifiers = () if adjudication is Adjudication.ON_CHAIN else (str(Account.from_key(self.key).address),)
+        self.verifiers = (
+            () if adjudication is Adjudication.ON_CHAIN else (str(Account.from_key(self.key).address),)
+        )
         self.rules = Rules(adjudication, len(self.verifiers), 100, 100, CLOCK)
-        self.reserve = RESERVE
         self.log = ChainLog()
-        self.known: dict[int, Known] = {}
-        self.stands: dict[int, int] = {}
-        """How far the liar has come in a trial, by stages."""
+        players = self.right, self.liar
+        self.trials = Trials(table, graph, players, side=side, style=style, rng=self.rng, singly=singly)
 
     @property
     def pointless(self) -> bool:
@@ -167,7 +109,11 @@ class Play:
     @property
     def match(self) -> Match | None:
         """The one that is open or whose hearing is."""
-        found = [m for m in self.book.matches.values() if m.job_id == self.job_id and m.state.phase is not Phase.DONE]
+        found = [
+            m
+            for m in self.book.matches.values()
+            if m.job_id == self.job_id and m.state.phase is not Phase.DONE
+        ]
         return found[0] if found else None
 
     @property
@@ -194,14 +140,23 @@ class Play:
             if self.match is None and self.hearing is None:
                 break
             self._turn()
-        self._jobs_call("finalize", self.client, (self.job_id,), lambda now: self.book.finalize(self.job_id, now), self._after(self.job.challenge_end))
+        self._jobs_call(
+            "finalize",
+            self.client,
+            (self.job_id,),
+            lambda now: self.book.finalize(self.job_id, now),
+            self._after(self.job.challenge_end),
+        )
         self._withdraw()
         after = self._balances(everybody)
         job = self.job
         assert job.ended is JobPhase.ACCEPTED, job
         assert job.accepted is not None
         assert job.groups[job.accepted].root == self.runs[0].root, "a lie is accepted"
-        gained = {account: after[account] + self.table.fees.get(account, 0) - before[account] for account in everybody}
+        gained = {
+            account: after[account] + self.table.fees.get(account, 0) - before[account]
+            for account in everybody
+        }
         assert gained[self.right] >= 0, f"whoever is right has paid: {gained}"
         assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
 
@@ -227,11 +182,23 @@ class Play:
     def _post(self) -> None:
         program = self.graph.header
         self.terms = JobTerms(
-            program, 1 if rounded(self.graph) else 2, STAKE, PERIOD, PERIOD, PERIOD, self.rules, self.verifiers
+            program,
+            1 if rounded(self.graph) else 2,
+            STAKE,
+            PERIOD,
+            PERIOD,
+            PERIOD,
+            self.rules,
+            self.verifiers,
         )
         encoded = [getattr(program, f.name) for f in fields(program)]
         wire = (
-            *((*encoded[:-1], list(program.strides)), value("file"), "http://client", self.chain.referee.address),
+            *(
+                (*encoded[:-1], list(program.strides)),
+                value("file"),
+                "http://client",
+                self.chain.referee.address,
+            ),
             *(self.terms.slots, STAKE, PERIOD, PERIOD, PERIOD, astuple(self.rules), list(self.verifiers)),
         )
         data = self.chain.jobs.calldata("post", wire)
@@ -244,13 +211,19 @@ class Play:
         self.book.post(self.terms, self.client, REWARD, now)
 
     def _claims(self) -> None:
-        """The side of a match is that of who claims first; in rounded-f64 the trainer does, and the other challenges."""
+        """Who claims first is side 0; in rounded-f64 that is the trainer, and the other challenges."""
         order = [(self.right, self.runs[0]), (self.liar, self.runs[1])]
         if self.side:
             order.reverse()
         logs, salt = self.graph.logs, value("salt")
         for account, run in order[: self.terms.slots]:
-            self._jobs_call("join", account, (self.job_id,), partial(self.book.join, self.job_id, account, STAKE), value=STAKE)
+            self._jobs_call(
+                "join",
+                account,
+                (self.job_id,),
+                partial(self.book.join, self.job_id, account, STAKE),
+                value=STAKE,
+            )
             self._commit("commit", account, run, logs, self.book.commit)
         for account, run in order[: self.terms.slots]:
             claim, wire = self._claim(run)
@@ -306,7 +279,9 @@ class Play:
             for entry in receipt["logs"]:
                 if entry["topics"][0] == topic:
                     number = decode([DOCKET], bytes.fromhex(entry["data"][2:]))[0][3]
-                    self.book.rename(max(self.book.matches, key=self._age), int(entry["topics"][1], 16), number)
+                    self.book.rename(
+                        max(self.book.matches, key=self._age), int(entry["topics"][1], 16), number
+                    )
 
     def _age(self, match_id: int) -> int:
         return self.book.matches[match_id].terms.number
@@ -330,7 +305,10 @@ class Play:
         subject = Subject(self.job_id, self.runs[0].root)
         asked = [(subject, [self._place() for _ in range(3)])]
         if rounded(self.graph):
-            logs = [Place(Piece.DIGESTS, 1, 0), Place(Piece.BLOCKS, 1, self.graph.node, 0, self.rng.choice((0, 0, 1, 1 << 40)))]
+            logs = [
+                Place(Piece.DIGESTS, 1, 0),
+                Place(Piece.BLOCKS, 1, self.graph.node, 0, self.rng.choice((0, 0, 1, 1 << 40))),
+            ]
             asked.append((Subject(self.job_id, self.graph.logs), logs))
         demands, contract = self.book.demands, self.chain.demands
         for about, where in asked:
@@ -343,11 +321,13 @@ class Play:
                 Transaction(self.auditor, contract.address, data, deposit),
                 lambda now, s=about, w=where, d=deposit: demands.demand(s, w, self.auditor, d, now),
             )
-        for about, where in asked:
-            for place in dict.fromkeys(where):
-                self._answer(about, place)
+        every = [(about, place) for about, where in asked for place in dict.fromkeys(where)]
+        for about, place in every:
+            self._answer(
+                about, place, demands.demands[every[0]].until - len(every) + every.index((about, place)) + 1
+            )
 
-    def _answer(self, about: Subject, place: Place) -> None:
+    def _answer(self, about: Subject, place: Place, at: int) -> None:
         demands, contract = self.book.demands, self.chain.demands
         answer = answer_of(self.graph.header, place, HasRun(self.runs[0]))
         wire = self.chain.jobs.address, about.job_id, about.root
@@ -356,6 +336,7 @@ class Play:
             f"demands.{answer.function}",
             Transaction(self.right, contract.address, data),
             lambda now: demands.answer(about, place, answer, self.right, now),
+            at,
         )
 
     def _place(self) -> Place:
@@ -376,17 +357,12 @@ class Play:
         if hearing is not None:
             number = self.book.panel.trial_of(hearing.terms.hearing_id)
             if number is not None:
-                self._trial_turn(number, self.book.panel.trials[number], hearing)
+                self.trials.turn(number, self.book.panel.trials[number])
             else:
                 self._hearing_turn(hearing)
             return
         assert match is not None
         self._match_turn(match)
-
-    def _wait(self, deadline: int, over: bool) -> int:
-        """When whoever is right moves: in the last second if that ends it, else with time for what may follow."""
-        self.reserve = max(self.reserve - 1, 1)
-        return self._after(deadline if over else deadline - self.reserve)
 
     # ------------------------------------------------------------------ the match
 
@@ -394,23 +370,33 @@ class Play:
         state, other = match.state, 1 - self.side
         late = clock.late(state, self.now + 1)
         assert not late >> self.side & 1, "whoever is right is late"
-        if not late and self.style is not Style.MUTE and (moves := self._match_plan(match, other, self.runs[1])):
+        if (
+            not late
+            and self.style is not Style.MUTE
+            and (moves := self._match_plan(match, other, self.runs[1]))
+        ):
             self._match_send(match, moves[:1], self.liar, self.now + 1)
             return
         moves = self._match_plan(match, self.side, self.runs[0])
         if not moves:
             late_at = min(clock.deadline(state, s) for s in (0, 1) if clock.owing(state) >> s & 1) + 1
-            assert clock.late(state, self._after(late_at)) == 1 << other, "nobody can move, and it is not the liar's turn"
+            assert clock.late(state, self._after(late_at)) == 1 << other, (
+                "nobody can move, and it is not the liar's turn"
+            )
             self._match_send(match, [MatchTimeout()], self.right, self._after(late_at))
             return
-        moves = moves[:1] if self.singly else moves
+        sizes = [
+            (name, len(data)) for name, data in self._match_calls(match, moves, self.right, self.now + 1)
+        ]
+        moves = moves[: 1 if self.singly else fitting(sizes, 0)]
         after = state
         for move in moves:
             after = apply(after, match.terms, move, self.right, self.now + 1)
         owes = clock.owing(state) >> self.side & 1
         at = self.now + 1
         if owes and not late:
-            at = self._wait(clock.deadline(state, self.side), after.phase is Phase.DONE)
+            deadline = clock.deadline(state, self.side)
+            at = self.patience.when(self.now, deadline, over=after.phase is Phase.DONE)
         self._match_send(match, moves, self.right, at)
 
     def _match_plan(self, match: Match, side: int, run: Run) -> list[Move]:
@@ -428,12 +414,16 @@ class Play:
         self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
         return found
 
+    def _match_calls(
+        self, match: Match, moves: Sequence[Move], sender: str, at: int
+    ) -> list[tuple[str, bytes]]:
+        made = calls_of(match.state, match.terms, moves, sender, at)
+        return [(name, self.chain.referee.calldata(name, *given)) for name, given in made]
+
     def _match_send(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> None:
-        referee = self.chain.referee
-        made = list(calls_of(match.state, match.terms, moves, sender, at))
-        calls = [referee.calldata(name, *given) for name, given in made]
-        data = calls[0] if len(calls) == 1 else referee.calldata("multicall", calls)
-        before = match.state
+        referee, before = self.chain.referee, match.state
+        made = self._match_calls(match, moves, sender, at)
+        data = whole(referee, made)
         self.table.send(
             "+".join(f"referee.{name}" for name, _ in made),
             Transaction(sender, referee.address, data),
@@ -444,8 +434,6 @@ class Play:
             after = apply(before, match.terms, move, sender, at)
             self.log.observe(before, move, after)
             before = after
-        if self.match is not None and self.match.terms.match_id != match.terms.match_id:
-            self._rename()
 
     # ------------------------------------------------------------------ hearings
 
@@ -476,97 +464,3 @@ class Play:
             lambda now: self.book.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
             at,
         )
-        self.reserve = RESERVE
-
-    # ------------------------------------------------------------------ trials
-
-    def _trial_turn(self, number: int, trial: Trial, hearing: Hearing) -> None:
-        state, other = trial.state, 1 - self.side
-        late = court.late(state, self.now + 1)
-        assert not late >> self.side & 1, "whoever is right is late"
-        if self.stands.setdefault(number, 0) == 0:
-            self.reserve, self.stands[number] = RESERVE, 1
-        if not late and (lies := self._lies(number, trial, other)):
-            self._trial_send(number, trial, lies, self.liar, self.now + 1)
-            return
-        moves = self._pleadings(number, trial)
-        if not moves:
-            due = {s: state.tick + state.clock[s] for s in (0, 1) if court.owing(state) >> s & 1}
-            late_at = self._after(min(due.values()) + 1)
-            assert court.late(state, late_at) == 1 << other, "nobody can move, and it is not the liar's turn"
-            self._trial_send(number, trial, [Timeout()], self.right, late_at)
-            return
-        moves = moves[:1] if self.singly else moves
-        after = state
-        for move in moves:
-            after = court.apply(after, trial.dispute, move, self.right, self.now + 1)
-        at = self.now + 1
-        if court.owing(state) >> self.side & 1 and not late:
-            at = self._wait(state.tick + state.clock[self.side], after.stage is Stage.DONE)
-        self._trial_send(number, trial, moves, self.right, at)
-
-    def _pleadings(self, number: int, trial: Trial) -> list[court.Move]:
-        own = self.graph.operator(trial.dispute.records[self.side])
-        assert own is not None, "whoever is right has its tensors"
-        began = time.process_time()
-        known = self.known.setdefault(number, Known(None))
-        found = plan_trial(trial.state, trial.dispute, self.side, own, known, self.now + 1)
-        self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
-        return found
-
-    def _lies(self, number: int, trial: Trial, side: int) -> list[court.Move]:
-        """What the liar sends now, if anything."""
-        state, record = trial.state, trial.dispute.records[side]
-        if self.style is Style.MUTE or (self.style is Style.SHOWS and state.stage is not Stage.OUTPUTS):
-            return []
-        root = self.graph.opaque.get(record.outputs[state.output])
-        if root is not None:
-            shown = state.stage is not Stage.OUTPUTS or state.posted >> side & 1
-            roots = (root, bytes(32)) if side == 0 else (bytes(32), root)
-            return [] if shown else [ShowOutputs(roots)]
-        if self.style is Style.GARBAGE and state.stage is Stage.POST and side == 0:
-            return [Post(self.rng.randbytes((len(places(state)) - 1) * state.state_bytes))]
-        if self.style is Style.GARBAGE and state.stage is Stage.ANSWER and side == 1:
-            count = len(places(state))
-            place = self.rng.randrange(count)
-            own = self.rng.randbytes(state.state_bytes) if place + 1 < count else b""
-            return [Answer(state.offer, place, own)]
-        own_case = self.graph.operator(record, turn=Random(number).randrange(20))
-        if own_case is None:
-            return []
-        found = plan_trial(state, trial.dispute, side, own_case, self._seen(number), self.now + 1)
-        if not found:
-            return []
-        # A liar that would end it with its own loss keeps silent.
-        after = court.apply(state, trial.dispute, found[0], self.liar, self.now + 1)
-        return [] if after.losers >> side & 1 else found[:1]
-
-    def _seen(self, number: int) -> Known:
-        """What the liar knows of the other side."""
-        return self.known.setdefault(-number, Known(None))
-
-    def _trial_send(
-        self, number: int, trial: Trial, moves: Sequence[court.Move], sender: str, at: int
-    ) -> None:
-        contract = self.chain.court
-        made = list(led(trial.state, trial.dispute, moves, sender, at))
-        named = [trial_call(move, trial.suit, trial.dispute, state) for move, state in made]
-        calls = [contract.calldata(name, *given) for name, given in named]
-        data = calls[0] if len(calls) == 1 else contract.calldata("multicall", calls)
-        self.table.send(
-            "+".join(f"court.{name}" for name, _ in named),
-            Transaction(sender, contract.address, data),
-            lambda now: self.book.panel.plead(number, moves, sender, now),
-            at,
-        )
-        for move in moves:
-            if isinstance(move, NodesReveal | ShowLeaf):
-                known = self._seen(number) if move.side == self.side else self.known.setdefault(number, Known(None))
-                if isinstance(move, NodesReveal):
-                    known.revealed = move.children
-                else:
-                    known.shown = move.leaf
-        if self.match is None:
-            self._rename()
-
-

@@ -9,7 +9,17 @@ from repops.opset import F32
 
 from referee_py.commit import Record
 from referee_py.commit.tensor import LEAF_BYTES
-from referee_py.demand.state import BLOCK_LEVELS, DIGEST_LEVELS, Blocks, Digests, LeafShown, Piece, Place, RecordShown, StepProof
+from referee_py.demand.state import (
+    BLOCK_LEVELS,
+    DIGEST_LEVELS,
+    Blocks,
+    Digests,
+    LeafShown,
+    Piece,
+    Place,
+    RecordShown,
+    StepProof,
+)
 from referee_py.game.shown import calls
 from referee_py.game.state import (
     Evidence,
@@ -53,9 +63,11 @@ HASH = b"\xa5" * 32
 PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 MOST = Record(HASH, (HASH,) * 255, (HASH,) * 8, HASH)
 """What a liar may claim, and what an input may come from."""
-NODE_DEPTH, SLOT_DEPTH, RUN_DEPTH, DATA_DEPTH, LOG_DEPTH = 24, 20, 48, 33, 30
+NODE_DEPTH, SLOT_DEPTH, RUN_DEPTH, DATA_DEPTH, LOG_DEPTH = 24, 20, 48, 33, 54
 BLOCK_BYTES, STATE_BYTES, POST_BYTES = 6144, 200, 2048
-PROGRAM = Terms(1, 1, (1 << 24) - 1, 0, 0, (1 << 48) - 1, HASH, HASH, HASH, HASH, tuple(2**k for k in range(7, -1, -1)))
+PROGRAM = Terms(
+    1, 1, (1 << 24) - 1, 0, 0, (1 << 48) - 1, HASH, HASH, HASH, HASH, tuple(2**k for k in range(7, -1, -1))
+)
 
 
 def worst_moves(
@@ -64,7 +76,7 @@ def worst_moves(
     """Names of moves, bytes of their calldata, what `playable` says they have at most, and what they may have."""
     key = len(node.encode()), len(node.outputs), tuple(len(kind.shape) for kind in inputs)
     logged = is_rounded(mode) and any(kind.dtype == F32 for kind in node.outputs)
-    sizes = _sizes(*key, max(map(lambda kind: len(kind.shape), inputs), default=0))
+    sizes = _sizes(*key, max((len(kind.shape) for kind in inputs), default=0))
     for move, bound in move_bytes(node, inputs).items():
         if move != "answerBlocks" or logged:
             yield move, sizes[move], bound, MAX_BYTES
@@ -134,7 +146,9 @@ def _hearing_moves(dispute: Dispute, own: Record) -> list[HearingMove]:
 
 
 def _trial_moves(ranks: tuple[int, ...]) -> list[TrialMove]:
-    tensors = tuple(Tensor(TensorType(F32, ((1 << 40) - 1, *(1,) * (rank - 1))[:rank]), HASH) for rank in ranks)
+    tensors = tuple(
+        Tensor(TensorType(F32, ((1 << 40) - 1, *(1,) * (rank - 1))[:rank]), HASH) for rank in ranks
+    )
     openings = tuple(Opening(0, 1, bytes(LEAF_BYTES), _path(DATA_DEPTH)) for _ in range(4))
     log = LogBlock(1, bytes(BLOCK_BYTES), _path(LOG_DEPTH))
     return [
