@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from repops.opset import BY_ID, Dtype, OpError, Spec, lookup
@@ -18,8 +19,12 @@ from referee_py.commit import depth_of
 from referee_py.commit.tensor import LEAF_BYTES
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput, Unplayable
+from referee_py.game.shown import PROGRAM
+from referee_py.game.state import leaf_count
 from referee_py.program import Kind, Operand, Skeleton, Structure, TensorType, validate
 from referee_py.program.attributes import encode_attributes
+from referee_py.program.structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS
+from referee_py.program.terms import Terms, check_steps, check_strides
 from tests.element.chain import CASE, Given, Refusal, Rules, decode, encode_call
 from tests.element.large import anywhere
 from tests.element.twin import piece
@@ -60,7 +65,12 @@ class Tally:
     bytes: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     """By operator and mode: the most bytes of a move, and which it is."""
     chain: dict[tuple[str, int], int] = field(default_factory=dict)
+    programs: int = 0
     findings: list[Finding] = field(default_factory=list)
+
+    def said(self, what: str, about: object, answer: object) -> None:
+        """A finding about no operator."""
+        self.findings.append(Finding(what, "", 0, f"{answer!r}; {about}"[:1500]))
 
     def found(self, what: str, given: Given, detail: object) -> None:
         self.findings.append(Finding(what, BY_ID[given.op].name, given.mode, f"{detail}; {given}"[:1500]))
@@ -159,6 +169,27 @@ class Agreement:
             if isinstance(answer, Refusal) or decode(["uint16", f"{SHAPE}[]", "bytes"], answer) != want_of:
                 self.tally.found("a structure is read otherwise", case.given, answer)
 
+    def programs(self, count: int, seed: object) -> None:
+        """Counts of checkpoints, and which counts, steps and strides a program may have."""
+        random = Random(repr(("programs", seed)))
+        runs = [(_number(random, 48), max(_number(random, 64), 1)) for _ in range(count)]
+        calls = [(COUNTS, encode_call("checkpoints", ["uint64", "uint64"], list(run))) for run in runs]
+        for run, answer in zip(runs, self.rules.calls(calls), strict=True):
+            leaves = leaf_count(0, *run)
+            if isinstance(answer, Refusal) or decode(["uint64", "uint8"], answer) != (
+                leaves,
+                depth_of(leaves),
+            ):
+                self.tally.said("other checkpoints", run, answer)
+        headers = [_header(random) for _ in range(count)]
+        calls = [(COUNTS, encode_call("program", [PROGRAM], [header.wire()])) for header in headers]
+        for header, answer in zip(headers, self.rules.calls(calls), strict=True):
+            if isinstance(answer, Refusal) != (not _sound(header)):
+                self.tally.said("a program that one takes and the other does not", header, answer)
+            elif isinstance(answer, Refusal) and not answer.name.startswith("Bad"):
+                self.tally.said("refused without a name", header, answer)
+        self.tally.programs += count
+
     def _bytes(self, case: Proposed) -> None:
         key = case.name, case.given.mode
         types = [TensorType(Dtype(dtype), dims) for dtype, dims in case.given.inputs]
@@ -227,3 +258,37 @@ class Proposed:
         types = tuple(TensorType(Dtype(dtype), dims) for dtype, dims in self.given.inputs)
         attrs, where = self.structure.attrs, (self.given.output, self.given.element)
         return Case(self.name, types, self.structure.outputs, attrs, *where, self.given.mode)
+
+
+def _number(random: Random, bits: int) -> int:
+    """Below 2^bits: anything, a power of two or its neighbour."""
+    power = 1 << random.randrange(bits)
+    limit = (1 << bits) - 1
+    return min(max(random.choice((random.randrange(1 << bits), power - 1, power, power + 1)), 0), limit)
+
+
+def _header(random: Random) -> Terms:
+    """Of a program, a third of whose counts are at their limits; most strides are what they should be."""
+    strides = [1]
+    while random.random() < 0.8 and strides[0] < 1 << 44:
+        strides.insert(0, strides[0] * random.choice((1, 2, 2, 3, 8, (1 << 20) - 1)))
+    if random.random() < 0.3:
+        strides[random.randrange(len(strides))] = _number(random, 64)
+    strides = strides if random.random() < 0.95 else strides[:-1]
+    nodes, slots, constants = (
+        random.choice((0, 1, 5, limit - 1, limit, limit + 1))
+        for limit in (MAX_NODES, MAX_SLOTS, MAX_CONSTANTS)
+    )
+    steps = random.choice((0, 1, 100, 100, (1 << 48) - 1, 1 << 48, (1 << 64) - 1))
+    roots = (bytes(32),) * 4
+    return Terms(1, 1, nodes, slots, constants, steps, *roots, tuple(strides))
+
+
+def _sound(header: Terms) -> bool:
+    counts = 1 <= header.node_count < MAX_NODES and header.slot_count < MAX_SLOTS
+    try:
+        check_steps(header.steps)
+        check_strides(header.strides)
+    except InvalidInput:
+        return False
+    return counts and header.constant_count < MAX_CONSTANTS

@@ -45,7 +45,7 @@ from tests.referee_py.game.synthetic import value
 from tests.referee_py.game.synthetic_run import Lie, Run
 
 from .job import CaseGraph, rounded
-from .table import Patience, Table, whole
+from .table import Patience, Table, most_gas, whole
 from .trials import Style, Trials
 
 STAKE, REWARD, BOND = 1_000_000, 500_000, 10_000
@@ -337,6 +337,7 @@ class Play:
             Transaction(self.right, contract.address, data),
             lambda now: demands.answer(about, place, answer, self.right, now),
             at,
+            most_gas([(answer.function, data)]),
         )
 
     def _place(self) -> Place:
@@ -429,6 +430,7 @@ class Play:
             Transaction(sender, referee.address, data),
             lambda now: self.book.play(match.terms.match_id, moves, sender, now),
             at,
+            most_gas(made),
         )
         for move in moves:
             after = apply(before, match.terms, move, sender, at)
@@ -463,4 +465,5 @@ class Play:
             Transaction(sender, self.chain.panel.address, data, paid),
             lambda now: self.book.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
             at,
+            most_gas([(move.function, data)]),
         )

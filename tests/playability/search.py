@@ -147,7 +147,8 @@ class Report:
                 lines.append(self._line(name, label, [(name, mode) for mode in modes]))
         keys = [(name, mode) for name in NAMES for mode in MODES]
         lines.append(self._line("all", "", keys))
-        lines.append(f"steps compared {self.tally.steps:,}, tensors compared {self.tally.tensors:,}")
+        looked = {"steps": self.tally.steps, "tensors": self.tally.tensors, "programs": self.tally.programs}
+        lines.append("compared " + ", ".join(f"{count:,} {what}" for what, count in looked.items()))
         lines.append(f"ended by {dict(self.endings)}")
         return "\n".join(lines)
 
@@ -185,6 +186,7 @@ def search(
     for name in names:
         for mode in MODES:
             agreement.check(name, mode, cases, "search")
+    agreement.programs(20 * cases, "search")
     jobs = _Jobs(start_anvil, report)
     for number in range(plays):
         for name in names:

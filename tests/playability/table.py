@@ -9,6 +9,7 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.game.book import Book
 from referee_py.panel.registry import Registry
+from referee_py.program.playable import MAX_GAS, move_gas
 from tests.referee_py.game.chain import Chain, Contract, Transaction
 
 MIN_STAKE, LEAVE_DELAY = 100, 15
@@ -57,7 +58,12 @@ class Table:
         """What everybody has paid for gas."""
 
     def send(
-        self, name: str, transaction: Transaction, play: Callable[[int], object], at: int | None = None
+        self,
+        name: str,
+        transaction: Transaction,
+        play: Callable[[int], object],
+        at: int | None = None,
+        most_gas: int = MAX_GAS,
     ) -> None:
         """In a block of its own at an instant; the next one if none is given. Chain and book must take it."""
         at = self.chain.now + 1 if at is None else at
@@ -67,9 +73,15 @@ class Table:
         assert accepted, f"{name} is refused at {at}: {self.chain.refusals([transaction], at)}"
         receipt = self.chain.receipts[transaction.hash]
         gas = int(receipt["gasUsed"], 16)
+        assert gas <= most_gas, f"{name} takes {gas} gas, and should take {most_gas} at most"
         paid = gas * int(receipt["effectiveGasPrice"], 16)
         self.fees[transaction.sender] = self.fees.get(transaction.sender, 0) + paid
         self.bill.add(name, len(transaction.data), gas)
+
+
+def most_gas(made: Sequence[tuple[str, bytes]], inputs: int = 0) -> int:
+    """What `playable` says that these calls take at most, about a node of so many inputs."""
+    return sum(move_gas(name, len(data), inputs) for name, data in made)
 
 
 def whole(contract: Contract, made: Sequence[tuple[str, bytes]]) -> bytes:

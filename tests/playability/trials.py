@@ -19,7 +19,7 @@ from tests.referee_py.trial.parties import Known
 from trainer_node.chain.wire import trial_call
 
 from .job import CaseGraph
-from .table import Patience, Table, whole
+from .table import Patience, Table, most_gas, whole
 
 
 class Style(Enum):
@@ -137,6 +137,7 @@ class Trials:
             Transaction(sender, contract.address, data),
             lambda now: self.table.book.panel.plead(number, moves, sender, now),
             at,
+            most_gas(named, len(trial.dispute.records[0].inputs)),
         )
         for move in moves:
             if isinstance(move, NodesReveal):
