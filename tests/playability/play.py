@@ -20,10 +20,6 @@ from eth_abi import decode
 from eth_account import Account
 
 from referee_py.attestation import Verdict, sign
-from referee_py.demand import Piece, Place
-from referee_py.demand.contract import Subject
-from referee_py.demand.solver import answer_of
-from referee_py.demand.state import OUTPUTS
 from referee_py.game import clock
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
@@ -40,10 +36,10 @@ from referee_py.panel.state import Adjudication, Appeal, Attest, HearingPhase, R
 from referee_py.program.playable import fitting
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
-from tests.referee_py.game.random_demand import Known as HasRun
 from tests.referee_py.game.synthetic import value
 from tests.referee_py.game.synthetic_run import Lie, Run
 
+from .demanded import Demanded
 from .job import CaseGraph, rounded
 from .table import Patience, Table, most_gas, whole
 from .trials import Style, Trials
@@ -135,7 +131,7 @@ class Play:
         self._register()
         self._post()
         self._claims()
-        self._demands()
+        self._demanded()
         for _ in range(TOO_LONG):
             if self.match is None and self.hearing is None:
                 break
@@ -159,6 +155,11 @@ class Play:
         }
         assert gained[self.right] >= 0, f"whoever is right has paid: {gained}"
         assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
+
+    def _demanded(self) -> None:
+        """Somebody demands places under the right root, and of the logs; the answers come in the last second."""
+        who = self.auditor, self.right
+        Demanded(self.table, self.graph, self.runs[0], self.job_id, who, self.rng).play()
 
     def _balances(self, accounts: Sequence[str]) -> dict[str, int]:
         found = self.chain.batch([("eth_getBalance", [account, "latest"]) for account in accounts])
@@ -297,58 +298,6 @@ class Play:
                 if purse.credits.get(account):
                     made = Transaction(account, contract.address, contract.calldata("withdraw"))
                     self.table.send("withdraw", made, lambda _, p=purse, a=account: p.withdraw(a))
-
-    # ------------------------------------------------------------------ demands
-
-    def _demands(self) -> None:
-        """Somebody demands places under the right root, and of the logs; the answers come in the last second."""
-        subject = Subject(self.job_id, self.runs[0].root)
-        asked = [(subject, [self._place() for _ in range(3)])]
-        if rounded(self.graph):
-            logs = [
-                Place(Piece.DIGESTS, 1, 0),
-                Place(Piece.BLOCKS, 1, self.graph.node, 0, self.rng.choice((0, 0, 1, 1 << 40))),
-            ]
-            asked.append((Subject(self.job_id, self.graph.logs), logs))
-        demands, contract = self.book.demands, self.chain.demands
-        for about, where in asked:
-            where = list(dict.fromkeys(where))
-            deposit = sum(demands.deposit_of(place.piece) for place in where)
-            wire = self.chain.jobs.address, about.job_id, about.root
-            data = contract.calldata("demand", wire, [place.wire() for place in where])
-            self.table.send(
-                "demands.demand",
-                Transaction(self.auditor, contract.address, data, deposit),
-                lambda now, s=about, w=where, d=deposit: demands.demand(s, w, self.auditor, d, now),
-            )
-        every = [(about, place) for about, where in asked for place in dict.fromkeys(where)]
-        for about, place in every:
-            self._answer(
-                about, place, demands.demands[every[0]].until - len(every) + every.index((about, place)) + 1
-            )
-
-    def _answer(self, about: Subject, place: Place, at: int) -> None:
-        demands, contract = self.book.demands, self.chain.demands
-        answer = answer_of(self.graph.header, place, HasRun(self.runs[0]))
-        wire = self.chain.jobs.address, about.job_id, about.root
-        data = contract.calldata(answer.function, wire, place.wire(), *answer.arguments())
-        self.table.send(
-            f"demands.{answer.function}",
-            Transaction(self.right, contract.address, data),
-            lambda now: demands.answer(about, place, answer, self.right, now),
-            at,
-            most_gas([(answer.function, data)]),
-        )
-
-    def _place(self) -> Place:
-        """Of a record or a leaf at the first checkpoint; some of tensors and leaves that there are not."""
-        node = self.rng.randrange(len(self.graph.structures))
-        if self.rng.random() < 0.3:
-            return Place(Piece.RECORD, 0, node)
-        structure = self.graph.structure_at(self.graph.node)
-        inputs, outputs = len(structure.inputs), len(structure.outputs)
-        tensor = self.rng.choice((*range(inputs + 1), *range(OUTPUTS, OUTPUTS + outputs + 1)))
-        return Place(Piece.LEAF, 0, self.graph.node, tensor, self.rng.choice((0, 0, 0, 1, 2, 1 << 40)))
 
     # ------------------------------------------------------------------ turns
 
