@@ -43,10 +43,10 @@ TRIAL_GAS = {
     "reveal": 68_000,
     "descend": 750_000,
     "showLeaf": 75_000,
-    "compare": 2_340_000,
+    "compare": 2_600_000,
     "post": 83_000,
     "answer": 78_000,
-    "judge": 3_080_000,
+    "judge": 3_250_000,
 }
 """Of moves of a trial."""
 
@@ -56,8 +56,8 @@ RUN_ROUNDS = 20
 STEP_ROUNDS = -(-depth_of(MAX_NODES) // MAX_GENERATIONS)
 DATA_ROUNDS = -(-33 // MAX_GENERATIONS)
 """A tensor has less than 2^40 elements of 8 bytes, in leaves of 1 KiB."""
-CHAIN_ROUNDS = 13
-"""A chain has less than 2^40 steps; states of 200 bytes, the longest, are posted for ten places at a time."""
+CHAIN_ROUNDS = 10
+"""A chain has at most 2^30 steps; states of 204 bytes, the longest, are posted for ten places at a time."""
 
 PRICE_FACTOR = 4
 """Of the chain's price when it is deployed: what an honest party may have to pay on a bad day."""

@@ -2,7 +2,8 @@
 
 Timekeeper(guardian, budget)     the rules, a contract for each family of operators
 VerifierRegistry(minBond, leaveDelay, time)
-Opset1(exact rules, rounded rules)     Court(opset, time)     Panel(court, registry)     Referee(panel)
+Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
+Panel(court, registry)     Referee(panel)
 Demands(price, time)     Jobs(registry, demands, minStake, minPeriod)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
@@ -160,8 +161,10 @@ def constructor_arguments(
             return parameters.min_bond, parameters.leave_delay, addresses["Timekeeper"]
         case "Opset1":
             return tuple([addresses[rule] for rule in rules] for rules in (EXACT_RULES, ROUNDED_RULES))
+        case "Examiner":
+            return (addresses["Opset1"],)
         case "Court":
-            return addresses["Opset1"], addresses["Timekeeper"]
+            return addresses["Examiner"], addresses["Timekeeper"]
         case "Panel":
             return addresses["Court"], addresses["VerifierRegistry"]
         case "Referee":

@@ -72,6 +72,25 @@ library Encodings {
         return _hash(offset, SAID_WORDS * WORD);
     }
 
+    /// @notice Of `(said)`, from memory.
+    function encoded(Said memory said) internal pure returns (bytes32 digest) {
+        assembly ("memory-safe") {
+            let start := mload(0x40)
+            let nodes := mload(said)
+            let values := mload(add(said, 0x20))
+            let states := mload(add(said, 0x60))
+            mstore(start, mload(nodes))
+            mstore(add(start, 0x20), mload(add(nodes, 0x20)))
+            mstore(add(start, 0x40), mload(values))
+            mstore(add(start, 0x60), mload(add(values, 0x20)))
+            mstore(add(start, 0x80), mload(add(said, 0x40)))
+            mstore(add(start, 0xa0), mload(states))
+            mstore(add(start, 0xc0), mload(add(states, 0x20)))
+            mstore(add(start, 0xe0), mload(add(said, 0x80)))
+            digest := keccak256(start, 0x100)
+        }
+    }
+
     function _hash(uint256 offset, uint256 length) private pure returns (bytes32 digest) {
         assembly ("memory-safe") {
             let start := mload(0x40)

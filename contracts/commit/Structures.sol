@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Shape} from "../element/IRule.sol";
+import {Types} from "./Types.sol";
 
 /// @notice Where an input of a node comes from.
 struct Operand {
@@ -57,31 +57,22 @@ library Structures {
         });
     }
 
-    /// @notice Types of all outputs, and the attributes as they are encoded.
+    /// @notice Types of all outputs (packed: see Types), and the attributes as they are encoded.
     function outputs(bytes calldata encoding)
         internal
         pure
-        returns (Shape[] memory shapes, bytes calldata attributes)
+        returns (bytes calldata types, bytes calldata attributes)
     {
         (, uint8 nin, uint8 nout) = header(encoding);
-        shapes = new Shape[](nout);
-        uint256 at = HEADER_BYTES + OPERAND_BYTES * nin;
-        for (uint256 i = 0; i < nout; ++i) {
-            _need(encoding, at + 2);
-            uint256 rank = uint8(encoding[at + 1]);
-            uint64[] memory dims = new uint64[](rank);
-            shapes[i] = Shape({dtype: uint8(encoding[at]), dims: dims});
-            at += 2;
-            _need(encoding, at + 8 * rank);
-            for (uint256 d = 0; d < rank; ++d) {
-                dims[d] = uint64(bytes8(encoding[at:at + 8]));
-                at += 8;
-            }
-        }
-        attributes = encoding[at:];
+        uint256 from = HEADER_BYTES + OPERAND_BYTES * nin;
+        uint256 to = Types.skip(encoding, from, nout);
+        return (encoding[from:to], encoding[to:]);
     }
 
-    function _need(bytes calldata encoding, uint256 length) private pure {
-        if (encoding.length < length) revert StructureTruncated(encoding.length, length);
+    /// @notice The type of output `i`. NOTE: the caller has seen that there are so many.
+    function output(bytes calldata encoding, uint256 i) internal pure returns (bytes calldata) {
+        (, uint8 nin,) = header(encoding);
+        uint256 from = Types.skip(encoding, HEADER_BYTES + OPERAND_BYTES * nin, i);
+        return encoding[from:Types.end(encoding, from)];
     }
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Shape} from "../element/IRule.sol";
 import {Hash} from "./Hash.sol";
+
+/// @notice Dtype (docs/protocol.md, section 2) and dimensions of a tensor.
+struct Shape {
+    uint8 dtype;
+    uint64[] dims;
+}
 
 /// @title Tensors
 /// @notice Tensor hashes: little-endian elements in leaves of 1,024 bytes, and the type (docs/protocol.md, section 2).
@@ -25,15 +30,19 @@ library Tensors {
         return Hash.sha(abi.encodePacked(Hash.TENSOR, I64, uint8(0), leaf));
     }
 
-    /// @notice TENSOR hash of data of this type under this root.
-    function hash(Shape memory shape, bytes32 root) internal view returns (bytes32) {
+    /// @notice TENSOR hash of data of this type (packed: see Types) under this root.
+    function hash(bytes memory spec, bytes32 root) internal view returns (bytes32) {
+        return Hash.sha(abi.encodePacked(Hash.TENSOR, spec, root));
+    }
+
+    /// @notice A type, packed.
+    function packed(Shape memory shape) internal pure returns (bytes memory spec) {
         uint256 rank = shape.dims.length;
         if (rank > MAX_RANK) revert RankTooHigh(rank);
-        bytes memory dims;
+        spec = abi.encodePacked(shape.dtype, uint8(rank));
         for (uint256 d = 0; d < rank; ++d) {
-            dims = abi.encodePacked(dims, shape.dims[d]);
+            spec = abi.encodePacked(spec, shape.dims[d]);
         }
-        return Hash.sha(abi.encodePacked(Hash.TENSOR, shape.dtype, uint8(rank), dims, root));
     }
 
     /// @notice Hash of a leaf of data.
@@ -41,23 +50,36 @@ library Tensors {
         return Hash.sha(abi.encodePacked(Hash.LEAF, data));
     }
 
-    /// @notice Bytes of an element.
-    function itemSize(uint8 dtype) internal pure returns (uint256) {
+    /// @notice Bytes of an element of this type.
+    function itemSize(bytes memory spec) internal pure returns (uint256) {
+        uint8 dtype = uint8(spec[0]);
         if (dtype == F32) return 4;
         if (dtype == I64) return 8;
         if (dtype == BOOL) return 1;
         revert UnknownDtype(dtype);
     }
 
-    /// @notice Bytes of all elements.
-    function size(Shape memory shape) internal pure returns (uint256 count) {
-        count = 1;
-        for (uint256 d = 0; d < shape.dims.length; ++d) {
-            // SAFETY: at most 2^40 times 2^64, so nothing overflows before it is refused.
-            count *= shape.dims[d];
+    /// @notice Bytes of all elements of this type. A dimension of 0 makes it 0 wherever it stands, whatever the others are.
+    function size(bytes memory spec) internal pure returns (uint256) {
+        unchecked {
+            uint256 rank = uint8(spec[1]);
+            if (rank > MAX_RANK) revert RankTooHigh(rank);
+            uint256 count = 1;
+            bool empty = false;
+            for (uint256 d = 0; d < rank; ++d) {
+                uint256 dim;
+                assembly ("memory-safe") {
+                    // SAFETY: a type has as many bytes as its rank says (Types.end).
+                    dim := shr(192, mload(add(add(spec, 0x22), shl(3, d))))
+                }
+                if (dim == 0) empty = true;
+                // SAFETY: below 2^40 times 2^64, and no more is multiplied once it is too much.
+                else if (count < MAX_ELEMENTS) count *= dim;
+            }
+            if (empty) count = 0;
             if (count >= MAX_ELEMENTS) revert TooManyElements(count);
+            return count * itemSize(spec);
         }
-        count *= itemSize(shape.dtype);
     }
 
     /// @notice Number of leaves of so many bytes.

@@ -58,7 +58,13 @@ abstract contract CourtBase is ICourt, Timed {
 
     /// @dev What was said counts from now on.
     function _keep(Trial storage t, Said memory said) internal {
-        t.said = keccak256(abi.encode(said));
+        t.said = Encodings.encoded(said);
+    }
+
+    /// @dev These are the bytes that were said.
+    function _checkHash(bytes calldata data, bytes32 want) internal pure {
+        bytes32 have = keccak256(data);
+        if (have != want) revert AnotherHash(have, want);
     }
 
     function _checkDispute(Suit calldata suit, Dispute calldata dispute) internal pure {

@@ -3,13 +3,11 @@ pragma solidity ^0.8.34;
 
 import {Descent, Descents} from "../commit/Descents.sol";
 import {Hash} from "../commit/Hash.sol";
-import {LogBlock, Logs} from "../commit/Logs.sol";
+import {LogBlock} from "../commit/Logs.sol";
 import {Merkle} from "../commit/Merkle.sol";
-import {Structures} from "../commit/Structures.sol";
 import {Tensors} from "../commit/Tensors.sol";
-import {IOpset} from "../element/IOpset.sol";
-import {Case, Entry, IRule, Shape} from "../element/IRule.sol";
-import {Dispute, Said, Stage, Suit, Tensor, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
+import {Found, IExaminer, Inputs, Question} from "../interfaces/IExaminer.sol";
 import {CourtBase} from "./CourtBase.sol";
 
 /// @title Search
@@ -19,12 +17,12 @@ import {CourtBase} from "./CourtBase.sol";
 abstract contract Search is CourtBase {
     // ------------------------------------------------------------------ storage
 
-    IOpset public immutable OPSET;
+    IExaminer public immutable EXAMINER;
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IOpset opset) {
-        OPSET = opset;
+    constructor(IExaminer examiner) {
+        EXAMINER = examiner;
     }
 
     // ------------------------------------------------------------------ moves
@@ -38,16 +36,15 @@ abstract contract Search is CourtBase {
         (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Outputs);
         _checkDispute(suit, dispute);
         uint8 output = t.output;
-        Shape memory shape = _shape(dispute, output);
+        (bytes32[2] memory have, uint64 leaves) = EXAMINER.output(dispute.structure, output, roots);
         if (roots[0] == 0 && roots[1] == 0) revert NothingShown();
 
         Said memory now_ = said;
         for (uint8 side = 0; side < 2; ++side) {
             if (roots[side] == 0) continue;
             _show(t, trialId, side);
-            bytes32 have = Tensors.hash(shape, roots[side]);
             bytes32 want = dispute.records[side].outputs[output];
-            if (have != want) revert AnotherHash(have, want);
+            if (have[side] != want) revert AnotherHash(have[side], want);
             now_.nodes[side] = roots[side];
             emit OutputShown(trialId, side, output, roots[side]);
         }
@@ -55,8 +52,8 @@ abstract contract Search is CourtBase {
         if (t.posted != BOTH) return;
         t.posted = 0;
         t.stage = Stage.Walk;
-        t.height = Merkle.depth(Tensors.leaves(Tensors.size(shape)));
-        if (t.height == 0) _atLeaf(t, suit, trialId, shape, now_.nodes);
+        t.height = Merkle.depth(leaves);
+        if (t.height == 0) _atLeaf(t, suit, trialId, leaves, now_.nodes);
     }
 
     function reveal(Suit calldata suit, Said calldata said, uint8 side, bytes32[] calldata children)
@@ -84,7 +81,10 @@ abstract contract Search is CourtBase {
         now_.nodes = [way.node0, way.node1];
         _keep(t, now_);
         emit NodesDescended(trialId, t.height, t.index, way.node0, way.node1);
-        if (t.height == 0) _atLeaf(t, suit, trialId, _shape(dispute, t.output), now_.nodes);
+        if (t.height == 0) {
+            (, uint64 leaves) = EXAMINER.output(dispute.structure, t.output, now_.nodes);
+            _atLeaf(t, suit, trialId, leaves, now_.nodes);
+        }
     }
 
     function showLeaf(Suit calldata suit, Said calldata said, uint8 side, bytes calldata leaf) external {
@@ -101,40 +101,23 @@ abstract contract Search is CourtBase {
         Said calldata said,
         bytes calldata leaf0,
         bytes calldata leaf1,
-        Tensor[] calldata inputs,
+        Inputs calldata inputs,
         LogBlock calldata log
     ) external {
         (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Leaf);
         _checkDispute(suit, dispute);
         _checkLeaf(said, 0, leaf0);
         _checkLeaf(said, 1, leaf1);
-        Shape memory shape = _shape(dispute, t.output);
-        uint256 size = Tensors.size(shape);
-        uint256 want = size - uint256(t.index) * Tensors.LEAF_BYTES;
-        if (want > Tensors.LEAF_BYTES) want = Tensors.LEAF_BYTES;
-        uint8 losers = (leaf0.length != want ? SIDE0 : 0) | (leaf1.length != want ? SIDE1 : 0);
-        if (losers != 0) return _decide(t, suit, trialId, losers, false);
+        Found memory found = EXAMINER.find(_question(t, dispute), t.index, leaf0, leaf1, inputs, log);
+        if (found.losers != 0) return _decide(t, suit, trialId, found.losers, false);
 
-        uint256 item = Tensors.itemSize(shape.dtype);
-        uint256 offset = _firstDifference(leaf0, leaf1, item);
-        // SAFETY: a tensor has fewer than 2^40 elements.
-        t.element = uint40((uint256(t.index) * Tensors.LEAF_BYTES + offset) / item);
-        bytes32 agreed = dispute.records[0].log;
-        Entry memory entry = Entry({kind: Logs.NOTHING, written: 0});
-        if (agreed != 0) entry = Logs.entryOf(agreed, size / item, t.element, log);
-        (t.kind, t.written) = (entry.kind, entry.written);
-        uint64[2] memory values = [Tensors.read(leaf0, offset, item), Tensors.read(leaf1, offset, item)];
-        _enterChain(t, suit, trialId, _case(t, dispute, inputs), values);
+        _enterChain(t, suit, trialId, found);
     }
 
     /// @dev What follows when the element is known.
-    function _enterChain(
-        Trial storage t,
-        Suit calldata suit,
-        uint256 trialId,
-        Case memory which,
-        uint64[2] memory values
-    ) internal virtual;
+    function _enterChain(Trial storage t, Suit calldata suit, uint256 trialId, Found memory found)
+        internal
+        virtual;
 
     // ------------------------------------------------------------------ steps
 
@@ -143,10 +126,10 @@ abstract contract Search is CourtBase {
         Trial storage t,
         Suit calldata suit,
         uint256 trialId,
-        Shape memory shape,
+        uint64 leaves,
         bytes32[2] memory nodes
     ) private {
-        if (t.index < Tensors.leaves(Tensors.size(shape))) {
+        if (t.index < leaves) {
             t.stage = Stage.Leaf;
             return;
         }
@@ -157,56 +140,15 @@ abstract contract Search is CourtBase {
 
     // ------------------------------------------------------------------ views
 
-    /// @dev The disputed element as a case, on inputs whose hashes are the agreed ones.
-    function _case(Trial storage t, Dispute calldata dispute, Tensor[] calldata inputs)
-        internal
-        view
-        returns (Case memory which)
-    {
-        bytes32[] calldata hashes = dispute.records[0].inputs;
-        if (inputs.length != hashes.length) revert WrongInputCount(inputs.length, hashes.length);
-        Shape[] memory shapes = new Shape[](inputs.length);
-        for (uint256 i = 0; i < inputs.length; ++i) {
-            shapes[i] = inputs[i].shape;
-            bytes32 have = Tensors.hash(shapes[i], inputs[i].root);
-            if (have != hashes[i]) revert AnotherHash(have, hashes[i]);
-        }
-        (uint16 op,,) = Structures.header(dispute.structure);
-        (Shape[] memory outputs, bytes calldata attributes) = Structures.outputs(dispute.structure);
-        which = Case({
-            op: op,
+    /// @dev What the examiner is asked about. INVARIANT: both records have these inputs and this log.
+    function _question(Trial storage t, Dispute calldata dispute) internal view returns (Question memory) {
+        return Question({
             mode: dispute.mode,
             output: t.output,
-            element: t.element,
-            inputs: shapes,
-            outputs: outputs,
-            attributes: attributes
+            structure: dispute.structure,
+            hashes: dispute.records[0].inputs,
+            log: dispute.records[0].log
         });
-    }
-
-    function _rule(Case memory which) internal view returns (IRule) {
-        return OPSET.rule(which.op, which.mode);
-    }
-
-    function _shape(Dispute calldata dispute, uint8 output) private pure returns (Shape memory) {
-        (Shape[] memory outputs,) = Structures.outputs(dispute.structure);
-        return outputs[output];
-    }
-
-    /// @dev Where the first element begins in which the leaves differ.
-    /// INVARIANT: the leaves have different hashes and one length, so they differ in a word that begins inside of them.
-    function _firstDifference(bytes calldata leaf0, bytes calldata leaf1, uint256 item)
-        private
-        pure
-        returns (uint256 offset)
-    {
-        assembly ("memory-safe") {
-            // NOTE: what lies behind the last element can only differ behind it.
-            for {} eq(calldataload(add(leaf0.offset, offset)), calldataload(add(leaf1.offset, offset))) {} {
-                offset := add(offset, 32)
-            }
-        }
-        while (Tensors.read(leaf0, offset, item) == Tensors.read(leaf1, offset, item)) offset += item;
     }
 
     function _checkLeaf(Said calldata said, uint8 side, bytes calldata leaf) private view {

@@ -164,9 +164,10 @@ library Pieces {
         uint256 number = output ? place.tensor - OUTPUTS : place.tensor;
         bytes32[] calldata tensors = output ? record.outputs : record.inputs;
         if (number >= tensors.length) return 0;
-        bytes32 have = Tensors.hash(answer.shape, answer.root);
+        bytes memory spec = Tensors.packed(answer.shape);
+        bytes32 have = Tensors.hash(spec, answer.root);
         if (have != tensors[number]) revert IDemands.WrongDigest(have, tensors[number]);
-        uint256 bytes_ = Tensors.size(answer.shape);
+        uint256 bytes_ = Tensors.size(spec);
         uint256 count = Tensors.leaves(bytes_);
         if (place.part >= count) return 0;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Spec} from "./Specs.sol";
+
 /// @title Attributes
 /// @notice Reads attributes, one after the other, as docs/protocol.md, section 4, encodes them. Nothing is read past their end.
 ///
@@ -63,19 +65,15 @@ library Attributes {
     }
 
     /// @notice Ints that are the dimensions of a tensor.
-    function shape(bytes calldata data, uint256 from, uint64[] calldata dims)
-        internal
-        pure
-        returns (uint256 next)
-    {
+    function shape(bytes calldata data, uint256 from, Spec dims) internal pure returns (uint256 next) {
         unchecked {
             uint256 length;
             (length, next) = list(data, from);
-            fit(length == dims.length, next);
+            fit(length == dims.rank(), next);
             for (uint256 d = 0; d < length; ++d) {
                 uint256 size;
                 (size, next) = number(data, next);
-                fit(size == dims[d], next);
+                fit(size == dims.dim(d), next);
             }
         }
     }

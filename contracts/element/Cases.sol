@@ -2,8 +2,10 @@
 pragma solidity ^0.8.34;
 
 import {Modes} from "../commit/Modes.sol";
-import {Case, IRule, Shape} from "./IRule.sol";
+import {Types} from "../commit/Types.sol";
+import {Case, IRule} from "./IRule.sol";
 import {Shapes} from "./Shapes.sol";
+import {Specs} from "./Specs.sol";
 
 /// @title Cases
 /// @notice What is checked of every case, whatever its operator, and of every step.
@@ -18,10 +20,15 @@ library Cases {
     uint256 internal constant ROUNDED_F64 = 2; // with all its parameters
     uint256 internal constant EITHER = 3;
 
+    /// @dev Of the longest chain that there may be (docs/opset.md, section 1).
+    uint256 internal constant MAX_STEPS = 1 << 30;
+
     /// @notice The operator has another number of inputs, or of outputs.
     error WrongCounts(uint256 inputs, uint256 outputs);
     /// @notice The output does not exist, or has no such element.
     error NoSuchElement(uint8 output, uint64 element);
+    /// @notice An element of the operator could take more than `MAX_STEPS` steps.
+    error ChainTooLong(uint256 steps);
 
     /// @notice The rule is of the case's mode, and the operator is one of the family's.
     /// @param operators Bit `op` stands for operator `op`.
@@ -35,34 +42,52 @@ library Cases {
     /// @notice As many tensors as said, each within the limits of docs/opset.md, section 1, and the element exists.
     /// INVARIANT: what exists in the case has a row-major position below 2^40.
     function check(Case calldata which, uint256 inputs, uint256 outputs) internal pure {
-        if (which.inputs.length != inputs || which.outputs.length != outputs) {
-            revert WrongCounts(which.inputs.length, which.outputs.length);
-        }
-        for (uint256 i = 0; i < inputs; ++i) {
-            Shapes.count(which.inputs[i].dims);
-        }
-        for (uint256 i = 0; i < outputs; ++i) {
-            uint256 count = Shapes.count(which.outputs[i].dims);
-            if (i == which.output && which.element >= count) {
-                revert NoSuchElement(which.output, which.element);
+        (uint256 nin, uint256 nout) = counts(which);
+        if (nin != inputs || nout != outputs) revert WrongCounts(nin, nout);
+    }
+
+    /// @notice The same of a case with any number of tensors, and how many there are.
+    function counts(Case calldata which) internal pure returns (uint256 inputs, uint256 outputs) {
+        (inputs,) = _tensors(which.inputs, 0);
+        uint256 elements;
+        (outputs, elements) = _tensors(which.outputs, which.output);
+        if (which.element >= elements) revert NoSuchElement(which.output, which.element);
+    }
+
+    /// @dev How many types there are, each of which a tensor may have; and the elements of tensor `number`, none if it is not there.
+    function _tensors(bytes calldata types, uint256 number)
+        private
+        pure
+        returns (uint256 count, uint256 elements)
+    {
+        unchecked {
+            for (uint256 from = 0; from < types.length; ++count) {
+                uint256 end = Types.end(types, from);
+                uint256 found = Shapes.count(Specs.from(types, from));
+                if (count == number) elements = found;
+                from = end;
             }
         }
-        if (which.output >= outputs) revert NoSuchElement(which.output, which.element);
+    }
+
+    /// @notice An element's chain is not longer than one may be.
+    function chain(uint256 steps) internal pure {
+        if (steps > MAX_STEPS) revert ChainTooLong(steps);
     }
 
     /// @notice Input `i` has this dtype.
     function input(Case calldata which, uint256 i, uint8 dtype) internal pure {
-        if (which.inputs[i].dtype != dtype) notMine(which);
+        if (Specs.get(which.inputs, i).dtype() != dtype) notMine(which);
     }
 
     /// @notice Output `i` has this dtype, which is one.
     function output(Case calldata which, uint256 i, uint8 dtype) internal pure {
-        if (which.outputs[i].dtype != dtype || dtype < F32 || dtype > BOOL) notMine(which);
+        if (Specs.get(which.outputs, i).dtype() != dtype || dtype < F32 || dtype > BOOL) notMine(which);
     }
 
     /// @notice Step `t` is one of the chain's, and the state before it has its size.
     function step(uint64 t, uint256 steps, uint256 given, uint256 wanted) internal pure {
-        // SAFETY: the longest chains, those of max-pooling over the largest window, have less than 2^62 steps.
+        // SAFETY: a chain has at most MAX_STEPS.
         if (t >= steps) revert IRule.NoSuchStep(t, uint64(steps));
         state(given, wanted);
     }

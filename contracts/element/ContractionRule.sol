@@ -7,6 +7,7 @@ import {Convolutions, Term} from "./Convolutions.sol";
 import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 import {Window} from "./Windows.sol";
 
 /// @title ContractionRule
@@ -21,7 +22,7 @@ abstract contract ContractionRule is IRule {
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         (uint256 terms,,) = _read(which);
-        // SAFETY: below 2^40.
+        // SAFETY: at most Cases.MAX_STEPS.
         return (uint64(terms), _begin());
     }
 
@@ -101,6 +102,7 @@ abstract contract ContractionRule is IRule {
             (window, groups) = Convolutions.read(which);
             terms = Convolutions.terms(which, groups);
         }
+        Cases.chain(terms);
     }
 
     /// @dev Checks a product of matrices: `[.., M, K]` and `[.., K, N]` give `[.., M, N]`.
@@ -108,26 +110,26 @@ abstract contract ContractionRule is IRule {
         unchecked {
             Attributes.end(which.attributes, 0);
             uint256 m = which.op == MM ? 0 : 1;
-            uint64[] calldata a = which.inputs[0].dims;
-            uint64[] calldata b = which.inputs[1].dims;
-            uint64[] calldata result = which.outputs[0].dims;
-            Shapes.fit(a.length == m + 2 && b.length == m + 2 && result.length == m + 2);
-            terms = a[m + 1];
-            Shapes.fit(b[m] == terms && result[m] == a[m] && result[m + 1] == b[m + 1]);
-            Shapes.fit(m == 0 || (a[0] == b[0] && a[0] == result[0]));
+            Spec a = Specs.get(which.inputs, 0);
+            Spec b = Specs.get(which.inputs, 1);
+            Spec result = Specs.get(which.outputs, 0);
+            Shapes.fit(a.rank() == m + 2 && b.rank() == m + 2 && result.rank() == m + 2);
+            terms = a.dim(m + 1);
+            Shapes.fit(b.dim(m) == terms && result.dim(m) == a.dim(m) && result.dim(m + 1) == b.dim(m + 1));
+            Shapes.fit(m == 0 || (a.dim(0) == b.dim(0) && a.dim(0) == result.dim(0)));
         }
     }
 
     /// @dev Term `k` of a product of matrices: `a[i, m, k]` and `b[i, k, n]`.
     function _product(Case calldata which, uint256 k) private pure returns (Term memory) {
         unchecked {
-            uint64[] calldata a = which.inputs[0].dims;
-            uint64[] calldata b = which.inputs[1].dims;
-            uint256 terms = a[a.length - 1];
-            uint256 columns = b[b.length - 1];
+            Spec a = Specs.get(which.inputs, 0);
+            Spec b = Specs.get(which.inputs, 1);
+            uint256 terms = a.dim(a.rank() - 1);
+            uint256 columns = b.dim(b.rank() - 1);
             // The row in a is (i, m) in one number.
             uint256 row = which.element / columns;
-            uint256 i = row / a[a.length - 2];
+            uint256 i = row / a.dim(a.rank() - 2);
             return Term(true, row * terms + k, (i * terms + k) * columns + which.element % columns);
         }
     }

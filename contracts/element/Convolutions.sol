@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Attributes} from "./Attributes.sol";
 import {Case} from "./IRule.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 import {Window, Windows} from "./Windows.sol";
 
 /// @notice Where a term of a contraction is: positions in the first and the second input, if it exists.
@@ -31,49 +32,44 @@ library Convolutions {
             uint256 height;
             uint256 width;
             (height, width, from) = Attributes.pair(which.attributes, from);
-            uint64[] calldata dims = which.outputs[0].dims;
-            Attributes.fit(dims.length == 4 && height == dims[2] && width == dims[3], from);
+            Spec dims = Specs.get(which.outputs, 0);
+            Attributes.fit(dims.rank() == 4 && height == dims.dim(2) && width == dims.dim(3), from);
         }
         Attributes.end(which.attributes, from);
-        (uint64[] calldata x, uint64[] calldata w, uint64[] calldata y) = _tensors(which);
+        (Spec x, Spec w, Spec y) = _tensors(which);
         _fit(x, w, y, window, groups);
     }
 
     /// @dev x, w and y, whichever of them are given.
-    function _tensors(Case calldata which)
-        private
-        pure
-        returns (uint64[] calldata, uint64[] calldata, uint64[] calldata)
-    {
-        uint64[] calldata first = which.inputs[0].dims;
-        uint64[] calldata second = which.inputs[1].dims;
-        uint64[] calldata result = which.outputs[0].dims;
+    function _tensors(Case calldata which) private pure returns (Spec, Spec, Spec) {
+        Spec first = Specs.get(which.inputs, 0);
+        Spec second = Specs.get(which.inputs, 1);
+        Spec result = Specs.get(which.outputs, 0);
         if (which.op == FORWARD) return (first, second, result);
         if (which.op == INPUT_GRAD) return (result, second, first);
         return (second, result, first);
     }
 
-    function _fit(
-        uint64[] calldata x,
-        uint64[] calldata w,
-        uint64[] calldata y,
-        Window memory window,
-        uint256 groups
-    ) private pure {
-        Shapes.fit(x.length == 4 && w.length == 4 && y.length == 4 && groups != 0);
-        Shapes.fit(x[1] == w[1] * groups && w[0] % groups == 0 && y[0] == x[0] && y[1] == w[0]);
-        Windows.fit(window.y, x[2], w[2], y[2]);
-        Windows.fit(window.x, x[3], w[3], y[3]);
+    function _fit(Spec x, Spec w, Spec y, Window memory window, uint256 groups) private pure {
+        Shapes.fit(x.rank() == 4 && w.rank() == 4 && y.rank() == 4 && groups != 0);
+        Shapes.fit(
+            x.dim(1) == w.dim(1) * groups && w.dim(0) % groups == 0 && y.dim(0) == x.dim(0)
+                && y.dim(1) == w.dim(0)
+        );
+        Windows.fit(window.y, x.dim(2), w.dim(2), y.dim(2));
+        Windows.fit(window.x, x.dim(3), w.dim(3), y.dim(3));
     }
 
     /// @notice How many terms there are, with those in the padding. Of a checked case.
     function terms(Case calldata which, uint256 groups) internal pure returns (uint256) {
         unchecked {
             // SAFETY: the output has an element, so each product is at most the number of elements of an input.
-            uint64[] calldata first = which.inputs[0].dims;
-            if (which.op == FORWARD) return Shapes.countFrom(which.inputs[1].dims, 1);
-            if (which.op == INPUT_GRAD) return first[1] / groups * Shapes.countFrom(which.inputs[1].dims, 2);
-            return first[0] * Shapes.countFrom(first, 2);
+            Spec first = Specs.get(which.inputs, 0);
+            if (which.op == FORWARD) return Shapes.countFrom(Specs.get(which.inputs, 1), 1);
+            if (which.op == INPUT_GRAD) {
+                return first.dim(1) / groups * Shapes.countFrom(Specs.get(which.inputs, 1), 2);
+            }
+            return first.dim(0) * Shapes.countFrom(first, 2);
         }
     }
 
@@ -95,12 +91,12 @@ library Convolutions {
         returns (Term memory found)
     {
         unchecked {
-            uint64[] calldata w = which.inputs[1].dims;
-            uint256[4] memory index = _digits(which.element, which.outputs[0].dims);
+            Spec w = Specs.get(which.inputs, 1);
+            uint256[4] memory index = _digits(which.element, Specs.get(which.outputs, 0));
             uint256[4] memory tap = _digits(k, w);
-            uint256 channel = index[1] / (w[0] / groups) * w[1] + tap[1];
+            uint256 channel = index[1] / (w.dim(0) / groups) * w.dim(1) + tap[1];
             (found.exists, found.first) =
-                _met(window, [index[0], channel, index[2], index[3]], tap, which.inputs[0].dims);
+                _met(window, [index[0], channel, index[2], index[3]], tap, Specs.get(which.inputs, 0));
             // SAFETY: a filter has as many elements as there are terms.
             found.second = index[1] * Shapes.countFrom(w, 1) + k;
         }
@@ -113,17 +109,17 @@ library Convolutions {
         returns (Term memory found)
     {
         unchecked {
-            uint64[] calldata dy = which.inputs[0].dims;
-            uint64[] calldata w = which.inputs[1].dims;
-            uint256[4] memory index = _digits(which.element, which.outputs[0].dims);
-            uint256 s = k % w[3];
-            uint256 r = k / w[3] % w[2];
-            uint256 filter = index[1] / w[1] * (dy[1] / groups) + k / w[3] / w[2];
-            (bool insideY, uint256 y) = Windows.metBy(window.y, index[2], r, dy[2]);
-            (bool insideX, uint256 x) = Windows.metBy(window.x, index[3], s, dy[3]);
+            Spec dy = Specs.get(which.inputs, 0);
+            Spec w = Specs.get(which.inputs, 1);
+            uint256[4] memory index = _digits(which.element, Specs.get(which.outputs, 0));
+            uint256 s = k % w.dim(3);
+            uint256 r = k / w.dim(3) % w.dim(2);
+            uint256 filter = index[1] / w.dim(1) * (dy.dim(1) / groups) + k / w.dim(3) / w.dim(2);
+            (bool insideY, uint256 y) = Windows.metBy(window.y, index[2], r, dy.dim(2));
+            (bool insideX, uint256 x) = Windows.metBy(window.x, index[3], s, dy.dim(3));
             found.exists = insideY && insideX;
             found.first = _position(index[0], filter, y, x, dy);
-            found.second = _position(filter, index[1] % w[1], r, s, w);
+            found.second = _position(filter, index[1] % w.dim(1), r, s, w);
         }
     }
 
@@ -134,54 +130,45 @@ library Convolutions {
         returns (Term memory found)
     {
         unchecked {
-            uint64[] calldata dy = which.inputs[0].dims;
-            uint64[] calldata x = which.inputs[1].dims;
-            uint256[4] memory tap = _digits(which.element, which.outputs[0].dims);
-            uint256 plane = uint256(dy[2]) * dy[3];
+            Spec dy = Specs.get(which.inputs, 0);
+            Spec x = Specs.get(which.inputs, 1);
+            uint256[4] memory tap = _digits(which.element, Specs.get(which.outputs, 0));
+            uint256 plane = dy.dim(2) * dy.dim(3);
             uint256 image = k / plane;
-            uint256 channel = tap[0] / (dy[1] / groups) * (x[1] / groups) + tap[1];
+            uint256 channel = tap[0] / (dy.dim(1) / groups) * (x.dim(1) / groups) + tap[1];
             (found.exists, found.second) =
-                _met(window, [image, channel, k % plane / dy[3], k % dy[3]], tap, x);
-            found.first = (image * dy[1] + tap[0]) * plane + k % plane;
+                _met(window, [image, channel, k % plane / dy.dim(3), k % dy.dim(3)], tap, x);
+            found.first = (image * dy.dim(1) + tap[0]) * plane + k % plane;
         }
     }
 
     /// @dev What tap (.., .., r, s) of the window position (n, channel, y, x) meets in an image.
-    function _met(
-        Window memory window,
-        uint256[4] memory index,
-        uint256[4] memory tap,
-        uint64[] calldata image
-    ) private pure returns (bool inside, uint256 found) {
-        (bool insideY, uint256 h) = Windows.met(window.y, index[2], tap[2], image[2]);
-        (bool insideX, uint256 w) = Windows.met(window.x, index[3], tap[3], image[3]);
+    function _met(Window memory window, uint256[4] memory index, uint256[4] memory tap, Spec image)
+        private
+        pure
+        returns (bool inside, uint256 found)
+    {
+        (bool insideY, uint256 h) = Windows.met(window.y, index[2], tap[2], image.dim(2));
+        (bool insideX, uint256 w) = Windows.met(window.x, index[3], tap[3], image.dim(3));
         inside = insideY && insideX;
         if (inside) found = _position(index[0], index[1], h, w, image);
     }
 
     /// @dev Of a position in a shape of rank 4; the first digit is what the others leave.
-    function _digits(uint256 position, uint64[] calldata dims)
-        private
-        pure
-        returns (uint256[4] memory index)
-    {
+    function _digits(uint256 position, Spec dims) private pure returns (uint256[4] memory index) {
         unchecked {
-            index[3] = position % dims[3];
-            position /= dims[3];
-            index[2] = position % dims[2];
-            position /= dims[2];
-            index[1] = position % dims[1];
-            index[0] = position / dims[1];
+            index[3] = position % dims.dim(3);
+            position /= dims.dim(3);
+            index[2] = position % dims.dim(2);
+            position /= dims.dim(2);
+            index[1] = position % dims.dim(1);
+            index[0] = position / dims.dim(1);
         }
     }
 
-    function _position(uint256 a, uint256 b, uint256 c, uint256 d, uint64[] calldata dims)
-        private
-        pure
-        returns (uint256)
-    {
+    function _position(uint256 a, uint256 b, uint256 c, uint256 d, Spec dims) private pure returns (uint256) {
         unchecked {
-            return ((a * dims[1] + b) * dims[2] + c) * dims[3] + d;
+            return ((a * dims.dim(1) + b) * dims.dim(2) + c) * dims.dim(3) + d;
         }
     }
 }

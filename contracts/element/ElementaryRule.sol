@@ -20,9 +20,10 @@ abstract contract ElementaryRule is Point {
 
     function _check(Case calldata which) internal pure override {
         Cases.mine(which, _operators(), Cases.EITHER);
-        Broadcast.check(which, which.op == POW ? 2 : 1);
+        uint256 inputs = _arity(which.op);
+        Broadcast.check(which, inputs);
         Cases.input(which, 0, Cases.F32);
-        Cases.input(which, which.inputs.length - 1, Cases.F32);
+        Cases.input(which, inputs - 1, Cases.F32);
         Cases.output(which, 0, Cases.F32);
         Attributes.end(which.attributes, 0);
     }
@@ -34,7 +35,7 @@ abstract contract ElementaryRule is Point {
         returns (uint256 bits, uint256 taken)
     {
         _check(which);
-        taken = which.inputs.length;
+        taken = _arity(which.op);
         uint256 a = Broadcast.read(which, opened, 0);
         uint256 b = taken > 1 ? Broadcast.read(which, opened, 1) : 0;
         if (Modes.coarse(which.mode)) return (a << 32 | b, taken);
@@ -52,6 +53,10 @@ abstract contract ElementaryRule is Point {
         (uint256 low, uint256 high, int256 exponent, uint256 sign) =
             _bracket(which.op, state >> 32, state & WORD);
         return Decisions.ofBracket(low, high, exponent, sign, entry, which.mode);
+    }
+
+    function _arity(uint256 op) private pure returns (uint256) {
+        return op == POW ? 2 : 1;
     }
 
     /// @dev Bit `op` stands for operator `op`.

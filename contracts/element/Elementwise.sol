@@ -8,6 +8,7 @@ import {Broadcast} from "./Broadcast.sol";
 import {Cases} from "./Cases.sol";
 import {Case, Opened} from "./IRule.sol";
 import {Point} from "./Point.sol";
+import {Specs} from "./Specs.sol";
 
 /// @title Elementwise
 /// @notice Arithmetic, comparisons, logic, `where` and `cast` (docs/opset.md, section 4).
@@ -84,11 +85,12 @@ contract Elementwise is Point {
     function _check(Case calldata which) internal pure override {
         uint256 op = which.op;
         Cases.mine(which, ALL, _modes());
-        Broadcast.check(which, _among(op, UNARY) ? 1 : op == WHERE ? 3 : 2);
-        uint8 dtype = which.inputs[0].dtype;
+        uint256 inputs = _arity(op);
+        Broadcast.check(which, inputs);
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
         if (op == WHERE) {
             if (dtype != Cases.BOOL) Cases.notMine(which);
-            dtype = which.inputs[1].dtype;
+            dtype = Specs.get(which.inputs, 1).dtype();
             Cases.input(which, 2, dtype);
         } else {
             if (
@@ -99,7 +101,7 @@ contract Elementwise is Point {
             ) {
                 Cases.notMine(which);
             }
-            Cases.input(which, which.inputs.length - 1, dtype);
+            Cases.input(which, inputs - 1, dtype);
         }
         uint256 read = 0;
         if (op == CAST) {
@@ -109,6 +111,11 @@ contract Elementwise is Point {
         }
         Cases.output(which, 0, _among(op, COMPARISONS) ? Cases.BOOL : dtype);
         Attributes.end(which.attributes, read);
+    }
+
+    /// @dev How many inputs an operator of the family has.
+    function _arity(uint256 op) private pure returns (uint256) {
+        return _among(op, UNARY) ? 1 : op == WHERE ? 3 : 2;
     }
 
     function _among(uint256 op, uint256 set) private pure returns (bool) {
@@ -125,15 +132,15 @@ contract Elementwise is Point {
     {
         _check(which);
         uint256 op = which.op;
-        taken = which.inputs.length;
+        taken = _arity(op);
         uint256 a = Broadcast.read(which, opened, 0);
         uint256 b = taken > 1 ? Broadcast.read(which, opened, 1) : 0;
-        uint8 dtype = which.inputs[0].dtype;
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
         if (op == WHERE) {
             uint256 c = Broadcast.read(which, opened, 2);
             bits = a != 0 ? b : c;
         } else if (op == CAST) {
-            bits = _cast(a, dtype, which.outputs[0].dtype, which.mode);
+            bits = _cast(a, dtype, Specs.get(which.outputs, 0).dtype(), which.mode);
         } else if (dtype == Cases.F32) {
             bits = _ofFloats(op, a, b, which.mode);
         } else if (dtype == Cases.I64) {

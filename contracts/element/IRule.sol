@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-/// @notice Dtype (docs/protocol.md, section 2) and dimensions of a tensor.
-struct Shape {
-    uint8 dtype;
-    uint64[] dims;
-}
-
 /// @notice Element `element`, row-major, of output `output` of an operator.
 struct Case {
     uint16 op;
     uint8 mode;
     uint8 output;
     uint64 element;
-    Shape[] inputs;
-    Shape[] outputs;
+    /// @dev Types of all of them, packed (Types).
+    bytes inputs;
+    bytes outputs;
     /// @dev As in the structure's encoding (docs/protocol.md, section 4).
     bytes attributes;
 }

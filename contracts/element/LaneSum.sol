@@ -4,38 +4,41 @@ pragma solidity ^0.8.34;
 import {Float32} from "../float/Float32.sol";
 
 /// @title LaneSum
-/// @notice `sum` of f32 as one walk, lane after lane and block after block (docs/adjudication.md, section 2).
+/// @notice `sum` of f32 as one walk, lane after lane and block after block (docs/adjudication.md, section 2). The Python twin is
+/// `referee_py/element/lanes.py`.
 ///
-///     a step        for each level, from the lowest: a lane, and a place in it; together they name one element
-///     a lane        128 places; at the top as many as are needed
-///     the lanes     of a block are taken in the order of their bits reversed: 0, 16, 8, 24, 4, ...
-///     a level       u32be each: the lane's sum, and those of 1, 2, 4, 8, 16 lanes that wait to be folded
+///     a block    first its items at even places, then those at odd ones; each of these halves in the same way, five times.
+///                What is left is a lane, whose items ascend. So lanes come in the order of their bits reversed, 0, 16, 8, ...
+///     a level    block after block, in the order in which the level above takes their results, which are its items
+///     a state    of each level, from the lowest, u32be each: the lane's sum, and those of 1, 2, 4, 8, 16 lanes that wait
 ///
 /// When a lane is finished, it is folded as a binary counter carries: with the 1 lane that waits, both with the 2 that wait ...
-/// A block that is finished is an element of the level above it. Elements that do not exist are -0, and skipped.
+/// A block that is finished is an item of the level above it. Only items that exist have a step: the last block may have fewer
+/// than 4,096, and a half without items is -0, the identity, so its fold is skipped.
 library LaneSum {
     uint256 private constant BLOCK = 4096;
-    uint256 private constant LANES = 32;
+    uint256 private constant LOG_BLOCK = 12;
+    uint256 private constant LOG_LANES = 5;
     /// @dev The lane's sum, and one for each of the five times that the lanes of a block are halved.
-    uint256 private constant WORDS = 6;
+    uint256 private constant WORDS = 1 + LOG_LANES;
     uint256 private constant MINUS_ZERO = Float32.SIGN;
 
-    /// @dev Five bits, reversed: one byte each.
-    bytes32 private constant REVERSED = hex"0010081804140c1c02120a1a06160e1e0111091905150d1d03130b1b07170f1f";
-
-    /// @notice How many steps the sum of so many elements takes.
-    function length(uint256 items) internal pure returns (uint256 steps) {
-        unchecked {
-            (uint256 levels, uint256 top) = _levels(items);
-            // SAFETY: items are below 2^40, so there are four levels at most, of which the top has 128 places at most.
-            return (LANES * top) << (12 * (levels - 1));
-        }
+    /// @dev What a step is at one level.
+    struct Turn {
+        /// @dev Of the block, in the order in which the level above takes them.
+        uint256 block_;
+        /// @dev Of the item in its block.
+        uint256 place;
+        /// @dev The item is the last one of its lane.
+        bool ends;
+        /// @dev Bit k: of the two halves of 2^k lanes each, it is in the second one; and both have items.
+        uint256 second;
+        uint256 both;
     }
 
     function stateBytes(uint256 items) internal pure returns (uint256) {
         unchecked {
-            (uint256 levels,) = _levels(items);
-            return 4 * WORDS * levels;
+            return 4 * WORDS * _levels(items);
         }
     }
 
@@ -48,47 +51,50 @@ library LaneSum {
         }
     }
 
-    /// @notice Which element step `t` takes, if there are so many.
-    function place(uint256 items, uint256 t) internal pure returns (uint256 found) {
+    /// @notice Which item step `t` takes.
+    function item(uint256 items, uint256 t) internal pure returns (uint256 found) {
         unchecked {
-            (uint256 levels, uint256 top) = _levels(items);
-            for (uint256 level = 0; level < levels; ++level) {
-                (uint256 lane, uint256 i) = _at(t, level, levels, top);
-                found += (i * LANES + uint8(REVERSED[lane])) << (12 * level);
+            uint256[] memory before = _before(items);
+            for (uint256 level = 0; level < before.length; ++level) {
+                Turn memory turn = _turn(_count(items, level), before[level], t);
+                found += turn.place << (LOG_BLOCK * level);
+                t = turn.block_;
             }
         }
     }
 
-    /// @notice The state after step `t`, which takes `value` if there is one.
-    function step(uint256 items, uint256 t, bytes calldata state, bool exists, uint256 value)
+    /// @notice The state after step `t`, which takes `value`: with all folds that are due before the next item.
+    function step(uint256 items, uint256 t, bytes calldata state, uint256 value)
         internal
         pure
         returns (bytes memory next)
     {
         unchecked {
             next = state;
-            if (exists) _put(next, 0, Float32.add(_word(next, 0), value));
-            (uint256 levels, uint256 top) = _levels(items);
-            for (uint256 level = 0; level < levels; ++level) {
-                (uint256 lane, uint256 i) = _at(t, level, levels, top);
-                bool last = level + 1 == levels;
-                // Is the lane finished?
-                if (i + 1 < (last ? top : BLOCK / LANES)) break;
+            _put(next, 0, Float32.add(_word(next, 0), value));
+            uint256[] memory before = _before(items);
+            for (uint256 level = 0; level < before.length; ++level) {
+                Turn memory turn = _turn(_count(items, level), before[level], t);
+                if (!turn.ends) return next;
                 uint256 first = level * WORDS;
+                uint256 end = first + WORDS;
                 value = _word(next, first);
                 _put(next, first, MINUS_ZERO);
-                uint256 fold = first + 1;
-                for (; lane & 1 != 0; lane >>= 1) {
-                    value = Float32.add(_word(next, fold), value);
-                    _put(next, fold++, MINUS_ZERO);
+                for (uint256 fold = first + 1; fold < end; ++fold) {
+                    if (turn.second & 1 != 0) {
+                        value = Float32.add(_word(next, fold), value);
+                        _put(next, fold, MINUS_ZERO);
+                    } else if (turn.both & 1 != 0) {
+                        _put(next, fold, value);
+                        return next;
+                    }
+                    turn.second >>= 1;
+                    turn.both >>= 1;
                 }
-                // Is the block?
-                if (fold < first + WORDS) {
-                    _put(next, fold, value);
-                    break;
-                }
-                if (last) _put(next, first, value);
-                else _put(next, fold, Float32.add(_word(next, fold), value));
+                // The block is finished.
+                if (level + 1 == before.length) _put(next, first, value);
+                else _put(next, end, Float32.add(_word(next, end), value));
+                t = turn.block_;
             }
         }
     }
@@ -101,29 +107,79 @@ library LaneSum {
         }
     }
 
-    /// @dev How many levels there are, and how many places a lane of the top one has.
-    function _levels(uint256 items) private pure returns (uint256 levels, uint256 top) {
+    // ------------------------------------------------------------------ the walk
+
+    /// @dev How many levels there are.
+    function _levels(uint256 items) private pure returns (uint256 levels) {
         unchecked {
             levels = 1;
-            for (; items > BLOCK; ++levels) {
-                items = (items + BLOCK - 1) / BLOCK;
-            }
-            top = items == 0 ? 1 : (items + LANES - 1) / LANES;
+            while (_count(items, levels - 1) > BLOCK) ++levels;
         }
     }
 
-    /// @dev The digits of step `t` at a level: the lane, and the place in it.
-    function _at(uint256 t, uint256 level, uint256 levels, uint256 top)
-        private
-        pure
-        returns (uint256 lane, uint256 i)
-    {
+    /// @dev How many items a level has.
+    function _count(uint256 items, uint256 level) private pure returns (uint256) {
         unchecked {
-            t >>= 12 * level;
-            if (level + 1 == levels) return (t / top, t % top);
-            return (t % BLOCK / (BLOCK / LANES), t % (BLOCK / LANES));
+            uint256 log = LOG_BLOCK * level;
+            return (items + (1 << log) - 1) >> log;
         }
     }
+
+    /// @dev How many items the last block of a level has, which has so many. SAFETY: a sum of nothing has no step.
+    function _few(uint256 count) private pure returns (uint256) {
+        unchecked {
+            return (count - 1) % BLOCK + 1;
+        }
+    }
+
+    /// @dev For each level, how many of its blocks come before the last one: the step in which the level above takes its last item.
+    function _before(uint256 items) private pure returns (uint256[] memory before) {
+        unchecked {
+            before = new uint256[](_levels(items));
+            for (uint256 level = before.length - 1; level != 0; --level) {
+                uint256 size = _few(_count(items, level));
+                uint256 found = before[level] * BLOCK;
+                for (uint256 i = 0; i < LOG_LANES; ++i) {
+                    // The last of an even number of items is at an odd place, so it is in the second half.
+                    if (size % 2 == 0) found += size / 2;
+                    size = (size + 1) / 2;
+                }
+                before[level - 1] = found + size - 1;
+            }
+        }
+    }
+
+    /// @dev Step `t` of a level with `count` items, of whose blocks so many come before the last one. All others are full.
+    function _turn(uint256 count, uint256 before, uint256 t) private pure returns (Turn memory turn) {
+        unchecked {
+            uint256 size = BLOCK;
+            uint256 few = _few(count);
+            uint256 start = before * BLOCK;
+            if (start <= t && t < start + few) {
+                (turn.block_, t, size) = (before, t - start, few);
+            } else {
+                uint256 after_ = t < start ? 0 : 1;
+                t -= after_ * few;
+                (turn.block_, t) = (t / BLOCK + after_, t % BLOCK);
+            }
+            for (uint256 i = 0; i < LOG_LANES; ++i) {
+                uint256 evens = (size + 1) / 2;
+                turn.both = turn.both << 1 | (size > 1 ? 1 : 0);
+                turn.second <<= 1;
+                if (t < evens) {
+                    size = evens;
+                } else {
+                    (t, size) = (t - evens, size - evens);
+                    turn.second |= 1;
+                    turn.place |= 1 << i;
+                }
+            }
+            turn.place |= t << LOG_LANES;
+            turn.ends = t + 1 == size;
+        }
+    }
+
+    // ------------------------------------------------------------------ words
 
     function _word(bytes memory state, uint256 i) private pure returns (uint256 word) {
         assembly ("memory-safe") {

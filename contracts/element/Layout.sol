@@ -7,6 +7,7 @@ import {Case, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Point} from "./Point.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 
 /// @title Layout
 /// @notice Elements that are moved unchanged (docs/opset.md, section 8).
@@ -40,9 +41,9 @@ contract Layout is Point {
         Cases.mine(which, ALL, Cases.EITHER);
         if (which.op == CAT) return _cat(which);
         Cases.check(which, 1, 1);
-        Cases.output(which, 0, which.inputs[0].dtype);
-        uint64[] calldata shape = which.inputs[0].dims;
-        uint64[] calldata result = which.outputs[0].dims;
+        Cases.output(which, 0, Specs.get(which.inputs, 0).dtype());
+        Spec shape = Specs.get(which.inputs, 0);
+        Spec result = Specs.get(which.outputs, 0);
         if (which.op == PERMUTE) return (0, _permute(which.attributes, which.element, shape, result));
         if (which.op == SLICE) return (0, _slice(which.attributes, which.element, shape, result));
         Attributes.end(which.attributes, Attributes.shape(which.attributes, 0, result));
@@ -55,16 +56,15 @@ contract Layout is Point {
     }
 
     /// @dev Output dimension d is input dimension `dims[d]`.
-    function _permute(
-        bytes calldata attributes,
-        uint256 element,
-        uint64[] calldata shape,
-        uint64[] calldata result
-    ) private pure returns (uint256 position) {
+    function _permute(bytes calldata attributes, uint256 element, Spec shape, Spec result)
+        private
+        pure
+        returns (uint256 position)
+    {
         unchecked {
             (uint256 rank, uint256 from) = Attributes.list(attributes, 0);
-            Attributes.fit(rank == shape.length, from);
-            Shapes.fit(rank == result.length);
+            Attributes.fit(rank == shape.rank(), from);
+            Shapes.fit(rank == result.rank());
             Attributes.end(attributes, from + 8 * rank);
             uint256 seen = 0;
             for (uint256 i = rank; i != 0; --i) {
@@ -72,8 +72,8 @@ contract Layout is Point {
                 (uint256 d,) = Attributes.number(attributes, end - 8);
                 Attributes.fit(d < rank && (seen >> d) & 1 == 0, end);
                 seen |= 1 << d;
-                uint256 size = result[i - 1];
-                Shapes.fit(shape[d] == size);
+                uint256 size = result.dim(i - 1);
+                Shapes.fit(shape.dim(d) == size);
                 position += element % size * Shapes.countFrom(shape, d + 1);
                 element /= size;
             }
@@ -81,60 +81,59 @@ contract Layout is Point {
     }
 
     /// @dev Index `start + step i` along `dim`.
-    function _slice(
-        bytes calldata attributes,
-        uint256 element,
-        uint64[] calldata shape,
-        uint64[] calldata result
-    ) private pure returns (uint256) {
+    function _slice(bytes calldata attributes, uint256 element, Spec shape, Spec result)
+        private
+        pure
+        returns (uint256)
+    {
         (uint256 dim, uint256 from) = Attributes.number(attributes, 0);
-        Attributes.fit(dim < shape.length, from);
+        Attributes.fit(dim < shape.rank(), from);
         uint256 start;
         uint256 stop;
         uint256 stride;
         (start, from) = Attributes.number(attributes, from);
         (stop, from) = Attributes.number(attributes, from);
-        Attributes.fit(start <= stop && stop <= shape[dim], from);
+        Attributes.fit(start <= stop && stop <= shape.dim(dim), from);
         (stride, from) = Attributes.number(attributes, from);
         Attributes.fit(stride != 0 && stride < Shapes.MAX_ELEMENTS, from);
         Attributes.end(attributes, from);
-        Shapes.fit(shape.length == result.length);
+        Shapes.fit(shape.rank() == result.rank());
         Shapes.sameBut(shape, result, dim);
-        Shapes.fit(result[dim] == (stop - start + stride - 1) / stride);
+        Shapes.fit(result.dim(dim) == (stop - start + stride - 1) / stride);
         uint256 width = Shapes.countFrom(result, dim + 1);
         uint256 outer = element / width;
-        uint256 along = start + stride * (outer % result[dim]);
-        return (outer / result[dim] * shape[dim] + along) * width + element % width;
+        uint256 along = start + stride * (outer % result.dim(dim));
+        return (outer / result.dim(dim) * shape.dim(dim) + along) * width + element % width;
     }
 
     /// @dev Inputs one after the other along `dim`.
     function _cat(Case calldata which) private pure returns (uint256 input, uint256 position) {
-        uint256 inputs = which.inputs.length;
-        if (inputs == 0 || inputs > MAX_INPUTS) revert Cases.WrongCounts(inputs, which.outputs.length);
-        Cases.check(which, inputs, 1);
-        uint8 dtype = which.inputs[0].dtype;
+        (uint256 inputs, uint256 outputs) = Cases.counts(which);
+        if (inputs == 0 || inputs > MAX_INPUTS || outputs != 1) revert Cases.WrongCounts(inputs, outputs);
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
         Cases.output(which, 0, dtype);
-        uint64[] calldata result = which.outputs[0].dims;
+        Spec result = Specs.get(which.outputs, 0);
         (uint256 dim, uint256 from) = Attributes.number(which.attributes, 0);
-        Attributes.fit(dim < result.length, from);
+        Attributes.fit(dim < result.rank(), from);
         Attributes.end(which.attributes, from);
 
         uint256 width = Shapes.countFrom(result, dim + 1);
         uint256 outer = which.element / width;
-        uint256 along = outer % result[dim];
+        uint256 along = outer % result.dim(dim);
         uint256 joined = 0;
+        Spec shape = Specs.get(which.inputs, 0);
         for (uint256 i = 0; i < inputs; ++i) {
-            uint64[] calldata shape = which.inputs[i].dims;
-            Cases.input(which, i, dtype);
-            Shapes.fit(shape.length == result.length);
+            if (shape.dtype() != dtype) Cases.notMine(which);
+            Shapes.fit(shape.rank() == result.rank());
             Shapes.sameBut(shape, result, dim);
-            uint256 size = shape[dim];
+            uint256 size = shape.dim(dim);
             if (joined <= along && along < joined + size) {
                 input = i;
-                position = (outer / result[dim] * size + along - joined) * width + which.element % width;
+                position = (outer / result.dim(dim) * size + along - joined) * width + which.element % width;
             }
             joined += size;
+            shape = shape.next();
         }
-        Shapes.fit(joined == result[dim]);
+        Shapes.fit(joined == result.dim(dim));
     }
 }

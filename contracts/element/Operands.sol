@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Float32} from "../float/Float32.sol";
 import {Cases} from "./Cases.sol";
 import {Case, IRule, Opened} from "./IRule.sol";
+import {Specs} from "./Specs.sol";
 
 /// @title Operands
 /// @notice Operand elements that somebody opened, given to a rule in the order in which it reads them.
@@ -27,7 +28,7 @@ library Operands {
             revert IRule.NotOpened(uint8(input), uint64(element));
         }
         bits = given.bits;
-        uint8 dtype = which.inputs[input].dtype;
+        uint8 dtype = Specs.get(which.inputs, input).dtype();
         if (dtype == Cases.I64) return bits;
         if (bits >> (dtype == Cases.F32 ? 32 : 1) != 0) {
             revert NotOfDtype(given.input, given.element, given.bits);

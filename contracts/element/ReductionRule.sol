@@ -7,6 +7,7 @@ import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Order} from "./Order.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 
 /// @title ReductionRule
 /// @notice `sum`, `amax` and `argmax` (docs/opset.md, section 5). `sum` of f32 is the arithmetic's, all else is the same in each.
@@ -27,11 +28,11 @@ abstract contract ReductionRule is IRule {
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
         Reduction memory r = _read(which);
-        // SAFETY: below 2^42.
-        steps = uint64(_steps(r));
+        // SAFETY: at most Cases.MAX_STEPS.
+        steps = uint64(r.items);
         if (r.ofFloats) return (steps, _begin(r.items));
         if (which.op != AMAX) return (steps, new bytes(_stateBytes(which, r)));
-        bool floats = which.inputs[0].dtype == Cases.F32;
+        bool floats = Specs.get(which.inputs, 0).dtype() == Cases.F32;
         first = abi.encodePacked(uint64(floats ? Order.MINUS_INFINITY : Order.LOWEST));
     }
 
@@ -42,16 +43,12 @@ abstract contract ReductionRule is IRule {
         returns (bytes memory next)
     {
         Reduction memory r = _read(which);
-        Cases.step(t, _steps(r), state.length, _stateBytes(which, r));
-        uint256 place = r.ofFloats ? _place(r.items, t) : t;
-        bool exists = place < r.items;
-        uint256 found = 0;
-        if (exists) {
-            uint256 element = Shapes.reduced(which.element, place, which.inputs[0].dims, r.dims);
-            found = Operands.read(which, opened, 0, 0, element);
-        }
-        Operands.end(opened, exists ? 1 : 0);
-        if (r.ofFloats) return _next(r.items, t, state, exists, found);
+        Cases.step(t, r.items, state.length, _stateBytes(which, r));
+        uint256 item = r.ofFloats ? _item(r.items, t) : t;
+        uint256 element = Shapes.reduced(which.element, item, Specs.get(which.inputs, 0), r.dims);
+        uint256 found = Operands.read(which, opened, 0, 0, element);
+        Operands.end(opened, 1);
+        if (r.ofFloats) return _next(r.items, t, state, found);
         uint256 before = uint64(bytes8(state[0:8]));
         if (which.op == SUM) {
             unchecked {
@@ -59,7 +56,7 @@ abstract contract ReductionRule is IRule {
             }
         }
         bool first = which.op == ARGMAX && t == 0;
-        if (!first && !Order.larger(which.inputs[0].dtype, found, before)) return state;
+        if (!first && !Order.larger(Specs.get(which.inputs, 0).dtype(), found, before)) return state;
         return which.op == AMAX ? abi.encodePacked(uint64(found)) : abi.encodePacked(uint64(found), t);
     }
 
@@ -80,20 +77,17 @@ abstract contract ReductionRule is IRule {
 
     function _modes() internal pure virtual returns (uint256);
 
-    /// @dev How many steps `sum` of so many f32 takes.
-    function _length(uint256 items) internal pure virtual returns (uint256);
-
-    /// @dev How many bytes its states have.
+    /// @dev How many bytes the states of a `sum` of so many f32 have.
     function _size(uint256 items) internal pure virtual returns (uint256);
 
     /// @dev The state before the first step.
     function _begin(uint256 items) internal pure virtual returns (bytes memory);
 
-    /// @dev Which element step `t` takes, if there are so many.
-    function _place(uint256 items, uint256 t) internal pure virtual returns (uint256);
+    /// @dev Which of so many step `t` takes.
+    function _item(uint256 items, uint256 t) internal pure virtual returns (uint256);
 
-    /// @dev The state after step `t`, which takes `value` if there is one.
-    function _next(uint256 items, uint256 t, bytes calldata state, bool exists, uint256 value)
+    /// @dev The state after step `t`, which takes `value`.
+    function _next(uint256 items, uint256 t, bytes calldata state, uint256 value)
         internal
         pure
         virtual
@@ -110,29 +104,26 @@ abstract contract ReductionRule is IRule {
     function _read(Case calldata which) private pure returns (Reduction memory r) {
         Cases.mine(which, (1 << SUM) | (1 << AMAX) | (1 << ARGMAX), _modes());
         Cases.check(which, 1, 1);
-        uint8 dtype = which.inputs[0].dtype;
+        uint8 dtype = Specs.get(which.inputs, 0).dtype();
         if (dtype != Cases.F32) Cases.input(which, 0, Cases.I64);
         Cases.output(which, 0, which.op == ARGMAX ? Cases.I64 : dtype);
         r.ofFloats = which.op == SUM && dtype == Cases.F32;
 
-        uint64[] calldata shape = which.inputs[0].dims;
+        Spec shape = Specs.get(which.inputs, 0);
         uint256 from;
         if (which.op == ARGMAX) {
             (r.dims, from) = Attributes.number(which.attributes, 0);
-            Attributes.fit(r.dims < shape.length, from);
+            Attributes.fit(r.dims < shape.rank(), from);
             r.dims = 1 << r.dims;
         } else {
-            (r.dims, from) = Attributes.dimensions(which.attributes, 0, shape.length);
+            (r.dims, from) = Attributes.dimensions(which.attributes, 0, shape.rank());
         }
         bool keep;
         (keep, from) = Attributes.flag(which.attributes, from);
         Attributes.end(which.attributes, from);
-        r.items = Shapes.reduces(shape, r.dims, keep, which.outputs[0].dims);
+        r.items = Shapes.reduces(shape, r.dims, keep, Specs.get(which.outputs, 0));
         Shapes.fit(r.items != 0 || which.op != ARGMAX);
-    }
-
-    function _steps(Reduction memory r) private pure returns (uint256) {
-        return r.ofFloats ? _length(r.items) : r.items;
+        Cases.chain(r.items);
     }
 
     function _stateBytes(Case calldata which, Reduction memory r) private pure returns (uint256) {

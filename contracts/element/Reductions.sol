@@ -13,10 +13,6 @@ contract Reductions is ReductionRule {
         return Cases.REPOPS_F32;
     }
 
-    function _length(uint256 items) internal pure override returns (uint256) {
-        return LaneSum.length(items);
-    }
-
     function _size(uint256 items) internal pure override returns (uint256) {
         return LaneSum.stateBytes(items);
     }
@@ -25,17 +21,17 @@ contract Reductions is ReductionRule {
         return LaneSum.begin(items);
     }
 
-    function _place(uint256 items, uint256 t) internal pure override returns (uint256) {
-        return LaneSum.place(items, t);
+    function _item(uint256 items, uint256 t) internal pure override returns (uint256) {
+        return LaneSum.item(items, t);
     }
 
-    function _next(uint256 items, uint256 t, bytes calldata state, bool exists, uint256 value)
+    function _next(uint256 items, uint256 t, bytes calldata state, uint256 value)
         internal
         pure
         override
         returns (bytes memory)
     {
-        return LaneSum.step(items, t, state, exists, value);
+        return LaneSum.step(items, t, state, value);
     }
 
     /// @dev There are no logs in repops-f32, so whatever an entry is said to be is nothing.

@@ -6,6 +6,7 @@ import {Cases} from "./Cases.sol";
 import {Case, Entry, IRule, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 
 /// @title RowsRule
 /// @notice `take` and `scatter_add` (docs/opset.md, section 7).
@@ -17,7 +18,7 @@ abstract contract RowsRule is IRule {
 
     /// @inheritdoc IRule
     function begin(Case calldata which) external pure returns (uint64 steps, bytes memory first) {
-        // SAFETY: at most 2^40.
+        // SAFETY: at most Cases.MAX_STEPS.
         return (uint64(_steps(which)), which.op == TAKE ? new bytes(8) : _begin());
     }
 
@@ -81,11 +82,11 @@ abstract contract RowsRule is IRule {
     // ------------------------------------------------------------------ steps
 
     function _take(Case calldata which, Opened[] calldata opened) private pure returns (uint256, uint256) {
-        uint64[] calldata table = which.inputs[0].dims;
+        Spec table = Specs.get(which.inputs, 0);
         uint256 width = Shapes.countFrom(table, 1);
         uint256 row = Operands.read(which, opened, 0, 1, which.element / width);
         // An index below 0 is at least 2^63 as bits.
-        if (row >= table[0]) return (0, 1);
+        if (row >= table.dim(0)) return (0, 1);
         return (Operands.read(which, opened, 1, 0, row * width + which.element % width), 2);
     }
 
@@ -96,7 +97,7 @@ abstract contract RowsRule is IRule {
         returns (bool exists, uint256 value, uint256 taken)
     {
         if (t == 0) return (true, Operands.read(which, opened, 0, 0, which.element), 1);
-        uint256 width = Shapes.countFrom(which.outputs[0].dims, 1);
+        uint256 width = Shapes.countFrom(Specs.get(which.outputs, 0), 1);
         uint256 row = Operands.read(which, opened, 0, 1, t - 1);
         if (row != which.element / width) return (false, 0, 1);
         return (true, Operands.read(which, opened, 1, 2, (t - 1) * width + which.element % width), 2);
@@ -111,11 +112,11 @@ abstract contract RowsRule is IRule {
         Cases.check(which, take ? 2 : 3, 1);
         Attributes.end(which.attributes, 0);
         Cases.input(which, 1, Cases.I64);
-        uint64[] calldata rows = which.inputs[0].dims;
-        uint64[] calldata positions = which.inputs[1].dims;
-        uint64[] calldata result = which.outputs[0].dims;
+        Spec rows = Specs.get(which.inputs, 0);
+        Spec positions = Specs.get(which.inputs, 1);
+        Spec result = Specs.get(which.outputs, 0);
         if (take) {
-            Cases.output(which, 0, which.inputs[0].dtype);
+            Cases.output(which, 0, Specs.get(which.inputs, 0).dtype());
             Shapes.joins(result, positions, rows);
             return 1;
         }
@@ -123,8 +124,10 @@ abstract contract RowsRule is IRule {
         Cases.input(which, 2, Cases.F32);
         Cases.output(which, 0, Cases.F32);
         Shapes.same(rows, result);
-        Shapes.joins(which.inputs[2].dims, positions, rows);
-        return 1 + Shapes.count(positions);
+        Shapes.joins(Specs.get(which.inputs, 2), positions, rows);
+        uint256 steps = 1 + Shapes.count(positions);
+        Cases.chain(steps);
+        return steps;
     }
 
     function _stateBytes(Case calldata which) private pure returns (uint256) {

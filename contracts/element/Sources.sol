@@ -9,6 +9,7 @@ import {Case, Opened} from "./IRule.sol";
 import {Operands} from "./Operands.sol";
 import {Point} from "./Point.sol";
 import {Shapes} from "./Shapes.sol";
+import {Spec, Specs} from "./Specs.sol";
 
 /// @title Sources
 /// @notice Tensors from nothing: `full`, `arange` and `philox` (docs/opset.md, section 9).
@@ -36,14 +37,14 @@ contract Sources is Point {
         Cases.mine(which, (1 << FULL) | (1 << ARANGE) | (1 << PHILOX), Cases.EITHER);
         bool random = which.op == PHILOX;
         Cases.check(which, random ? 2 : 0, 1);
-        uint64[] calldata shape = which.outputs[0].dims;
+        Spec shape = Specs.get(which.outputs, 0);
         bytes calldata attributes = which.attributes;
         uint256 from;
         if (which.op == ARANGE) {
             (found, from) = Attributes.number(attributes, 0);
             Attributes.end(attributes, from);
             Cases.output(which, 0, Cases.I64);
-            Shapes.fit(shape.length == 1 && shape[0] == found);
+            Shapes.fit(shape.rank() == 1 && shape.dim(0) == found);
             return found;
         }
         uint8 dtype;
@@ -55,7 +56,7 @@ contract Sources is Point {
             if (dtype == Cases.BOOL) Cases.notMine(which);
             Cases.input(which, 0, Cases.I64);
             Cases.input(which, 1, Cases.I64);
-            Shapes.fit(which.inputs[0].dims.length + which.inputs[1].dims.length == 0);
+            Shapes.fit(Specs.get(which.inputs, 0).rank() + Specs.get(which.inputs, 1).rank() == 0);
             Attributes.fit(found < MAX_SITES, from);
         } else {
             Attributes.fit(dtype == Cases.I64 || found >> (dtype == Cases.F32 ? 32 : 1) == 0, from);
@@ -69,7 +70,7 @@ contract Sources is Point {
         returns (uint256 bits, uint256 taken)
     {
         bits = _attribute(which);
-        bool floats = which.outputs[0].dtype == Cases.F32;
+        bool floats = Specs.get(which.outputs, 0).dtype() == Cases.F32;
         if (which.op == ARANGE) return (which.element, 0);
         if (which.op == FULL) return (floats && Float32.isNan(bits) ? Float32.NAN : bits, 0);
         uint256 seed = Operands.read(which, opened, 0, 0, 0);

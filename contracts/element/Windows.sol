@@ -67,6 +67,22 @@ library Windows {
         }
     }
 
+    /// @notice Which taps, of so many, of window position `place` meet what is inside the image: so many, from `first` on.
+    function taps(Stride memory s, uint256 place, uint256 kernel, uint256 size)
+        internal
+        pure
+        returns (uint256 first, uint256 count)
+    {
+        unchecked {
+            uint256 corner = place * s.stride;
+            if (corner < s.padding) first = (s.padding - corner + s.dilation - 1) / s.dilation;
+            uint256 end = size + s.padding;
+            uint256 past = corner < end ? (end - corner + s.dilation - 1) / s.dilation : 0;
+            if (past > kernel) past = kernel;
+            if (past > first) count = past - first;
+        }
+    }
+
     /// @notice The window position, of so many, whose tap meets image position `place`, if there is one.
     function metBy(Stride memory s, uint256 place, uint256 tap, uint256 positions)
         internal

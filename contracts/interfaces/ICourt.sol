@@ -3,7 +3,8 @@ pragma solidity ^0.8.34;
 
 import {Descent} from "../commit/Descents.sol";
 import {LogBlock} from "../commit/Logs.sol";
-import {Entry, Shape} from "../element/IRule.sol";
+import {Entry} from "../element/IRule.sol";
+import {IExaminer, Inputs, Opening} from "./IExaminer.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
@@ -28,20 +29,6 @@ struct Dispute {
     /// @dev Encoding of the node's structure.
     bytes structure;
     uint8 mode;
-}
-
-/// @notice An input of the operator: its type, and the root over its data.
-struct Tensor {
-    Shape shape;
-    bytes32 root;
-}
-
-/// @notice An operand element, by the leaf that it is in.
-struct Opening {
-    uint8 input;
-    uint64 element;
-    bytes leaf;
-    bytes32[] path;
 }
 
 /// @notice What a trial is about, and does not change. The trial's id is its hash: moves show it again.
@@ -140,17 +127,13 @@ interface ICourt is ITimed {
     error NothingShown();
     error AlreadyShown(uint256 trialId, uint8 side);
     error NotPlayer(address sender, address player);
-    error RecordsDiffer();
-    error OutputsEqual();
     error NotTheDispute(bytes32 have, bytes32 want);
     error AnotherHash(bytes32 have, bytes32 want);
     error LeafTooLong(uint256 length);
-    error WrongInputCount(uint256 have, uint256 want);
     error BadStates(uint256 bytesGiven, uint256 bytesWanted);
     error NoSuchPlace(uint256 place, uint256 places);
     error SameState();
     error StateNotNeeded();
-    error OutsideTensor(uint8 input, uint64 element);
 
     // ------------------------------------------------------------------ moves
 
@@ -186,7 +169,7 @@ interface ICourt is ITimed {
         Said calldata said,
         bytes calldata leaf0,
         bytes calldata leaf1,
-        Tensor[] calldata inputs,
+        Inputs calldata inputs,
         LogBlock calldata log
     ) external;
 
@@ -209,7 +192,7 @@ interface ICourt is ITimed {
         Suit calldata suit,
         Dispute calldata dispute,
         Said calldata said,
-        Tensor[] calldata inputs,
+        Inputs calldata inputs,
         bytes calldata agreed,
         Opening[] calldata openings
     ) external;
@@ -218,6 +201,9 @@ interface ICourt is ITimed {
     function timeout(Suit calldata suit) external;
 
     // ------------------------------------------------------------------ views
+
+    /// @notice Who reads what is shown of an operator.
+    function EXAMINER() external view returns (IExaminer);
 
     function getTrial(uint256 trialId) external view returns (Trial memory);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Shape} from "../element/IRule.sol";
+import {Shape} from "../commit/Tensors.sol";
 import {IEscrow} from "./IEscrow.sol";
 import {IJobs} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";

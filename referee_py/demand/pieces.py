@@ -9,6 +9,7 @@ INVARIANT: of every place that can be demanded, whoever has the whole run has so
 
 from __future__ import annotations
 
+import math
 import struct
 
 from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
@@ -139,10 +140,8 @@ def _leaf(place: Place, answer: LeafShown) -> int:
     kind = struct.pack(f">BB{len(answer.shape)}Q", answer.dtype, len(answer.shape), *answer.shape)
     have = digest(Tag.TENSOR, kind, answer.root)
     require(have == tensors[number], refusals.WrongDigest, have, tensors[number])
-    elements = 1
-    for dim in answer.shape:
-        elements *= dim
-        require(elements < MAX_ELEMENTS, refusals.TooManyElements, elements)
+    elements = math.prod(answer.shape)
+    require(elements < MAX_ELEMENTS, refusals.TooManyElements, elements)
     require(answer.dtype in set(Dtype), refusals.UnknownDtype, answer.dtype)
     size = elements * _ITEM_BYTES[Dtype(answer.dtype)]
     count = -(-size // LEAF_BYTES)

@@ -8,7 +8,7 @@ case      which element of which operator
 scalar    binary32 and i64 values as bits
 index     operand elements that an output element depends on
 points    operators whose elements are one step each
-chains    operators whose elements are many
+chains    operators whose elements are many, with `lanes`
 rounded   what is different in rounded-f64, with `exact_sum`
 rules     which is which
 """

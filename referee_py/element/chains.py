@@ -12,13 +12,12 @@ from typing import Protocol
 
 from repops.opset import F32, I64
 
-from . import scalar
+from . import lanes, scalar
 from .case import NO_ENTRY, Case, Entry, Read
-from .index import count, digits, met, met_by, position, reduced
+from .index import count, digits, inside, met, met_by, position, reduced
 
 CHUNK = 512
-BLOCK, LANES = 4096, 32
-_FOLDS = 5  # halvings of the lanes of a block
+_WORDS = 1 + lanes.FOLDS
 Places = tuple[int, int] | None
 """Positions in the first and the second input, if there is a term."""
 
@@ -122,66 +121,45 @@ def _places(
 
 
 class Sum:
-    """The reduction of docs/opset.md, section 2, as one walk: lane after lane, block after block.
-
-    Lanes fold 16, 8, 4, 2, 1, so they are taken in the order of their bits reversed, 0, 16, 8, 24, 4, ...: then what is
-    folded next has always just been finished, as when a binary counter carries. Blocks of block results go the same
-    way. So a step has two digits a level, the lane and the place in it, and names one element; those that do not exist
-    are -0 and skipped. Lanes have 128 places, at the top as many as are needed.
+    """The reduction of docs/opset.md, section 2, as one walk over the items that exist (`lanes`).
 
     State, for each level from the lowest: the lane's sum, and the sums of 1, 2, 4, 8 and 16 lanes that wait to be
-    folded. 24 bytes a level.
+    folded. 24 bytes a level. Without items there is no step, and the sum is -0.
     """
 
     def length(self, case: Case) -> int:
-        return math.prod(LANES * places for places in self._levels(case))
+        return count(case.inputs[0].shape, case.attrs["dims"])
 
     def begin(self, case: Case) -> bytes:
-        return struct.pack(">I", scalar.MINUS_ZERO) * (1 + _FOLDS) * len(self._levels(case))
+        return struct.pack(">I", scalar.MINUS_ZERO) * _WORDS * len(lanes.levels(self.length(case)))
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
         words = list(struct.unpack(f">{len(state) // 4}I", state))
-        shape, dims, place, scale, at = case.inputs[0].shape, case.attrs["dims"], 0, 1, []
-        for places in self._levels(case):
-            t, digit = divmod(t, LANES * places)
-            at.append(divmod(digit, places))
-            place += scale * (at[-1][1] * LANES + _reversed(at[-1][0]))
-            scale *= BLOCK
-        if place < count(shape, dims):
-            words[0] = scalar.add(words[0], read(0, reduced(case.element, place, shape, dims)))
-        for level, ((lane, i), places) in enumerate(zip(at, self._levels(case), strict=True)):
-            first, above = level * (1 + _FOLDS), (level + 1) * (1 + _FOLDS)
-            if i < places - 1:
+        turns = lanes.turns(self.length(case), t)
+        place = reduced(case.element, lanes.item(turns), case.inputs[0].shape, case.attrs["dims"])
+        words[0] = scalar.add(words[0], read(0, place))
+        for level, turn in enumerate(turns):
+            first, above = level * _WORDS, (level + 1) * _WORDS
+            if not turn.ends:
                 break
             value, words[first] = words[first], scalar.MINUS_ZERO
-            fold = first + 1
-            while lane & 1:
-                value, words[fold] = scalar.add(words[fold], value), scalar.MINUS_ZERO
-                lane, fold = lane >> 1, fold + 1
-            if fold < above:
-                words[fold] = value
-                break
-            if level + 1 == len(at):
+            for fold, half in enumerate(turn.halves, first + 1):
+                if half.second:
+                    value, words[fold] = scalar.add(words[fold], value), scalar.MINUS_ZERO
+                elif half.both:
+                    words[fold] = value
+                    return struct.pack(f">{len(words)}I", *words)
+            # The block is finished.
+            if above == len(words):
                 words[first] = value
             else:
                 words[above] = scalar.add(words[above], value)
         return struct.pack(f">{len(words)}I", *words)
 
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
-        top = (len(self._levels(case)) - 1) * 4 * (1 + _FOLDS)
-        found: int = struct.unpack_from(">I", state, top)[0]
+        """The lane's word at the top, where the last fold leaves it."""
+        found: int = struct.unpack_from(">I", state, len(state) - 4 * _WORDS)[0]
         return found
-
-    def _levels(self, case: Case) -> list[int]:
-        """How many places a lane has, from the lowest level."""
-        items, places = count(case.inputs[0].shape, case.attrs["dims"]), list[int]()
-        while items > BLOCK:
-            items, places = -(-items // BLOCK), [*places, BLOCK // LANES]
-        return [*places, max(-(-items // LANES), 1)]
-
-
-def _reversed(lane: int) -> int:
-    return int(f"{lane:05b}"[::-1], 2)
 
 
 class Total:
@@ -225,20 +203,20 @@ class ArgMax:
 
 
 class MaxPool:
-    """The largest so far, and where in the plane it is, 8 bytes each; -inf and -1 before any."""
+    """The largest so far, and where in the plane it is, 8 bytes each; -inf and -1 before any. One step for each tap
+    that is inside the plane, row-major."""
 
     def length(self, case: Case) -> int:
-        return math.prod(map(int, case.attrs["kernel"]))
+        rows, columns = self._taps(case)
+        return len(rows) * len(columns)
 
     def begin(self, case: Case) -> bytes:  # noqa: ARG002
         return struct.pack(">Qq", scalar.MINUS_INF, -1)
 
     def step(self, case: Case, t: int, state: bytes, read: Read) -> bytes:
-        shape, taps = case.inputs[0].shape, digits(t, case.attrs["kernel"])
-        n, c, *at = digits(case.element, case.shape)
-        h, w = (met(at[d], taps[d], *window, shape[2 + d]) for d, window in enumerate(_windows(case)))
-        if h is None or w is None:
-            return state
+        shape, (rows, columns) = case.inputs[0].shape, self._taps(case)
+        n, c, *_ = digits(case.element, case.shape)
+        h, w = rows[t // len(columns)], columns[t % len(columns)]
         found = read(0, position((n, c, h, w), shape))
         before, place = struct.unpack(">Qq", state)
         return (
@@ -250,6 +228,16 @@ class MaxPool:
     def finish(self, case: Case, state: bytes, entry: Entry = NO_ENTRY) -> int:  # noqa: ARG002
         found: int = struct.unpack(">QQ", state)[case.output]
         return found
+
+    @staticmethod
+    def _taps(case: Case) -> tuple[range, range]:
+        """The rows and the columns of the plane that taps meet."""
+        _, _, *at = digits(case.element, case.shape)
+        taps, sizes = case.attrs["kernel"], case.inputs[0].shape[2:]
+        rows, columns = (
+            inside(at[d], int(taps[d]), *window, sizes[d]) for d, window in enumerate(_windows(case))
+        )
+        return rows, columns
 
 
 def _larger(case: Case, a: int, b: int) -> bool:

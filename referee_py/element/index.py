@@ -53,6 +53,14 @@ def met(at: int, tap: int, stride: int, padding: int, dilation: int, size: int) 
     return found if 0 <= found < size else None
 
 
+def inside(at: int, taps: int, stride: int, padding: int, dilation: int, size: int) -> range:
+    """What the taps of an output position meet inside the image, ascending."""
+    before = at * stride - padding
+    first = max(-(before // dilation), 0)
+    past = min((size - 1 - before) // dilation + 1, taps)
+    return range(before + first * dilation, before + past * dilation, dilation) if first < past else range(0)
+
+
 def met_by(at: int, tap: int, stride: int, padding: int, dilation: int, size: int) -> int | None:
     """The output position, of `size`, whose tap meets input position `at`, if there is one."""
     found, rest = divmod(at + padding - tap * dilation, stride)

@@ -65,6 +65,10 @@ class AnotherHash(Refusal):
     """Something that does not hash to what is committed to (have, want)."""
 
 
+class AnotherInput(Refusal):
+    """An input that does not hash to what both records have (input, have, want)."""
+
+
 class AnotherLog(Refusal):
     """A block that the agreed log does not have (have, want)."""
 

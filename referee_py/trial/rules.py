@@ -243,9 +243,9 @@ def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Ca
     """The disputed element as a case. Raises a Refusal unless the inputs are the agreed ones."""
     hashes = dispute.records[0].inputs
     require(len(inputs) == len(hashes), refusals.WrongInputCount, len(inputs), len(hashes))
-    for tensor, want in zip(inputs, hashes, strict=True):
+    for place, (tensor, want) in enumerate(zip(inputs, hashes, strict=True)):
         have = typed_hash(tensor.type.dtype, tensor.type.shape, tensor.root)
-        require(have == want, refusals.AnotherHash, have, want)
+        require(have == want, refusals.AnotherInput, place, have, want)
     structure, types = Structure.decode(dispute.structure), tuple(tensor.type for tensor in inputs)
     where = state.output, state.element
     return Case(structure.name, types, structure.outputs, structure.attrs, *where, dispute.mode)

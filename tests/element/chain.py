@@ -29,7 +29,7 @@ NOWHERE = "0x" + "00" * 20
 REPOPS_F32 = 1
 MAX_BATCH_BYTES, MAX_BATCH_CALLS = 900_000, 250  # anvil takes requests of 2 MiB, and bytes are two digits
 
-CASE = "(uint16,uint8,uint8,uint64,(uint8,uint64[])[],(uint8,uint64[])[],bytes)"
+CASE = "(uint16,uint8,uint8,uint64,bytes,bytes,bytes)"
 OPENED = "(uint8,uint64,uint64)[]"
 ENTRY = "(uint8,uint32)"
 NO_ENTRY = (1, 0)
@@ -64,8 +64,13 @@ class Given:
     def words(self) -> tuple[Any, ...]:
         return (
             *(self.op, self.mode, self.output, self.element),
-            *(self.inputs, self.outputs, self.attributes),
+            *(packed(self.inputs), packed(self.outputs), self.attributes),
         )
+
+
+def packed(types: Iterable[Tensor]) -> bytes:
+    """dtype u8 ‖ rank u8 ‖ dims u64be each, one after the other."""
+    return b"".join(struct.pack(f">BB{len(dims)}Q", dtype, len(dims), *dims) for dtype, dims in types)
 
 
 @dataclass(frozen=True)

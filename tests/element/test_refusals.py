@@ -35,7 +35,15 @@ NAMES = [op.name for op in OPS]
 ROUNDED = 0x80  # 26 bits
 each_arithmetic = pytest.mark.parametrize("mode", [REPOPS_F32, ROUNDED], ids=["repops", "rounded"])
 NAMED = {
-    *("NotMine", "WrongCounts", "NoSuchElement", "RankTooHigh", "TooManyElements", "ShapesUnfit"),
+    *(
+        "NotMine",
+        "WrongCounts",
+        "NoSuchElement",
+        "RankTooHigh",
+        "TooManyElements",
+        "ShapesUnfit",
+        "ChainTooLong",
+    ),
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit"),
 }
 """What a case can be refused for. A panic, or no reason at all, is none of them."""

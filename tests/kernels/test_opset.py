@@ -11,6 +11,7 @@ from repops.opset import (
     OPS,
     ArityError,
     AttrError,
+    ChainError,
     DtypeError,
     OpError,
     ShapeError,
@@ -123,6 +124,66 @@ def test_refuses_what_does_not_fit(error, name, inputs, attrs):
     with pytest.raises(error) as caught:
         lookup(name).infer(inputs, attrs)
     assert isinstance(caught.value, OpError)
+
+
+_LONG = 1 << 30
+_SIDE = 1 << 15
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attrs"),
+    [
+        ("sum", lambda n: [(F32, (1, n // 2, 1, 2))], {"dims": (1, 3), "keepdim": 0}),
+        ("amax", lambda n: [(I64, (n,))], {"dims": (0,), "keepdim": 0}),
+        ("argmax", lambda n: [(F32, (2, n))], {"dim": 1, "keepdim": 1}),
+        ("mm", lambda n: [(F32, (1, n)), (F32, (n, 1))], {}),
+        ("bmm", lambda n: [(F32, (2, 3, n)), (F32, (2, n, 1))], {}),
+        ("conv2d", lambda n: [(F32, (1, n // 2, 2, 1)), (F32, (1, n // 2, 2, 1))], {**WINDOW, "groups": 1}),
+        (
+            "conv2d_input_grad",
+            lambda n: [(F32, (1, n, 1, 1)), (F32, (n, 1, 2, 1))],
+            {**WINDOW, "groups": 2, "input_hw": (2, 1)},
+        ),
+        (
+            "conv2d_weight_grad",
+            lambda n: [(F32, (n // 2, 1, 2, 1)), (F32, (n // 2, 1, 2, 1))],
+            {**WINDOW, "groups": 1, "kernel_hw": (1, 1)},
+        ),
+        (
+            "max_pool2d",
+            lambda n: [(F32, (1, 1, n // _SIDE, _SIDE))],
+            {**WINDOW, "kernel": (1 << 20, _SIDE), "padding": (1 << 20, 0)},
+        ),
+        ("scatter_add", lambda n: [(F32, (1,)), (I64, (1, n - 1)), (F32, (1, n - 1))], {}),
+    ],
+)
+def test_no_chain_is_longer_than_an_honest_side_computes(name, inputs, attrs):
+    """The longest is taken. Two more, so that both factors of a product may be halves, or one more row, is refused."""
+    assert lookup(name).infer(inputs(_LONG), attrs)
+    with pytest.raises(ChainError, match=name):
+        lookup(name).infer(inputs(_LONG + (_SIDE if name == "max_pool2d" else 2)), attrs)
+
+
+def test_a_window_may_be_larger_than_what_it_looks_at():
+    attrs = {**WINDOW, "kernel": (_LONG, _LONG), "padding": (_LONG // 2, _LONG // 2)}
+    assert lookup("max_pool2d").infer([(F32, (1, 1, _SIDE, _SIDE))], attrs)
+    with pytest.raises(ChainError):
+        lookup("max_pool2d").infer([(F32, (1, 1, _SIDE, _SIDE + 1))], attrs)
+
+
+def test_a_dimension_of_0_may_stand_anywhere():
+    """Among those that are reduced, too: what is left has elements."""
+    for shape in ((0, 1 << 20, 1 << 19), (1 << 20, 0, 1 << 19), (1 << 20, 1 << 19, 0)):
+        assert lookup("sum").infer([(F32, shape)], {"dims": (0, 1, 2), "keepdim": 0}) == [(F32, ())]
+        assert lookup("neg").infer([(F32, shape)], {}) == [(F32, shape)]
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 22, 1 << 20), (1 << 22, 0, 1 << 20), (1 << 22, 1 << 20, 0)])
+def test_what_no_library_holds_is_refused_in_every_order(shape):
+    with pytest.raises(ShapeError):
+        lookup("neg").infer([(F32, shape)], {})
+    with pytest.raises(ShapeError):
+        lookup("full").infer([], {"shape": shape, "dtype": F32, "bits": 0})
 
 
 def test_refuses_unknown_names():

@@ -4,12 +4,12 @@ pragma solidity ^0.8.34;
 import {Assume} from "./Clocks.t.sol";
 import {Court} from "contracts/Court.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
-import {IOpset} from "contracts/element/IOpset.sol";
 import {Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
+import {IExaminer} from "contracts/interfaces/IExaminer.sol";
 
 /// @title TrialClocksProof
 /// @notice What ClocksProof says of a match, for a trial: its clocks are code of their own.
-contract TrialClocksProof is Court(IOpset(address(0)), new Timekeeper(address(0), 0)) {
+contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address(0), 0)) {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
     /// @dev Of nobody, and nothing said: what a move shows has no part in its time.
     Suit private _suit;

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from repops.opset import MAX_STEPS
 
 from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import Reveal, Timeout
@@ -74,8 +75,8 @@ def test_the_counts_are_the_protocols() -> None:
     # Each tree may be one level higher than its part of the 48 bits that steps are counted with.
     assert rounds_of(48 + MAX_STRIDES, MAX_STRIDES) == bonds.RUN_ROUNDS
     assert bonds.STEP_ROUNDS == 6
-    state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=200)
-    left, rounds = 1 << 40, 0
+    state = TrialState(("", ""), Stage.POST, 0, (0, 0), 0, state_bytes=204)
+    left, rounds = MAX_STEPS, 0
     while left > 1:
         at = [0, *places(replace(state, hi=left, steps=left))]
         left, rounds = max(b - a for a, b in pairwise(at)), rounds + 1

@@ -70,7 +70,7 @@ def publisher(anvil, tmp_path: Path) -> Publisher:
 def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
     client = open_client(publisher.settings())
     found, deployed = client.deployment, publisher.deployment
-    assert set(found.addresses) == set(NAMES) - {*RULES, "Opset1"}
+    assert set(found.addresses) == set(NAMES) - {*RULES, "Opset1", "Examiner"}
     assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
     assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
     assert (found.chain_id, found.block) == (31337, deployed.block)
@@ -131,7 +131,7 @@ def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) 
     exact = [at[name] for name in EXACT_RULES]
     exact[4] = at["Sources"]
     opset = publisher.create("Opset1", exact, exact)
-    court = publisher.create("Court", opset, at["Timekeeper"])
+    court = publisher.create("Court", publisher.create("Examiner", opset), at["Timekeeper"])
     panel = publisher.create("Panel", court, at["VerifierRegistry"])
     referee = publisher.create("Referee", panel)
     with pytest.raises(ReleaseRefused, match="other code as Reductions"):

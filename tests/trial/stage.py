@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
 from referee_py.errors import AssayError
@@ -37,6 +38,8 @@ class Played:
     names: list[str]
     """The functions that each transaction calls."""
     gas: list[int]
+    sizes: list[int]
+    """Bytes of calldata of each transaction."""
     state: TrialState
 
 
@@ -52,11 +55,14 @@ class Stand:
         )
         artifact = load_artifact("Court")
         keeper = self._deploy("Timekeeper", self.deployer, 0)
-        self.court = self.web3.eth.contract(self._deploy("Court", opset, keeper), abi=artifact.abi)
+        self.court = self.web3.eth.contract(
+            self._deploy("Court", self._deploy("Examiner", opset), keeper), abi=artifact.abi
+        )
         bench = compiled("tests/contracts/court/Bench.sol", "Bench")
         address = self._create(bench.abi, bench.bytecode, self.court.address)
         self.bench = self.web3.eth.contract(address, abi=bench.abi)
-        self.trials = 0
+        self.trials = self.sent = 0
+        """Trials so far, and bytes of calldata of the last transaction."""
 
     def _deploy(self, name: str, *arguments: Any) -> str:
         artifact = load_artifact(name)
@@ -79,7 +85,7 @@ class Stand:
         trial = self.open(setting, clock)
         state = open_trial(setting.dispute, (self.players[0], self.players[1]), (clock, clock), self.now())
         known = [Known(setting.sides[1 - side].outputs if served else None) for side in (0, 1)]
-        names, gas = list[str](), list[int]()
+        names, gas, sizes = list[str](), list[int](), list[int]()
         while state.stage is not Stage.DONE:
             before = state
             for side in (0, 1):
@@ -89,6 +95,7 @@ class Stand:
                 moves = moves[:1] if singly else moves
                 names.append("+".join(trial_call(m, trial, setting.dispute, state)[0] for m in moves))
                 gas.append(self.send(trial, setting.dispute, state, moves, side))
+                sizes.append(self.sent)
                 for move in moves:
                     state = apply(state, setting.dispute, move, self.players[side], self.now())
                     if isinstance(move, NodesReveal):
@@ -98,12 +105,13 @@ class Stand:
                 self.same(trial, state)
             assert state != before, "somebody can always move"
         losers, late = self.bench.functions.results(self.trials).call()
-        return Played(losers, late, names, gas, state)
+        return Played(losers, late, names, gas, sizes, state)
 
     def send(self, trial: Suit, dispute: Dispute, state: TrialState, moves: list[Move], side: int) -> int:
         """The gas of these moves in one transaction."""
         made = led(state, dispute, moves, self.players[side], self.now())
         calls = [self.court.encode_abi(*trial_call(move, trial, dispute, before)) for move, before in made]
+        self.sent = len(HexBytes(self.court.encode_abi("multicall", [calls])))
         return self._send(self.court.functions.multicall(calls), self.players[side])
 
     def same(self, trial: Suit, state: TrialState) -> None:
@@ -124,7 +132,7 @@ class Stand:
 
     def errors(self) -> list[Any]:
         """Of the court, of its libraries and of the rules."""
-        abis = (load_artifact(name).abi for name in ("Court", *RULES))
+        abis = (load_artifact(name).abi for name in ("Court", "Examiner", *RULES))
         return [item for abi in abis for item in abi if item["type"] == "error"]
 
     def wait(self, seconds: int) -> None:

@@ -56,6 +56,7 @@ REFUSALS = {
         "AlreadyShown",
         "NotPlayer",
         "AnotherHash",
+        "AnotherInput",
         "LeafTooLong",
         "WrongInputCount",
     ),

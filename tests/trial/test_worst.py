@@ -1,4 +1,8 @@
-"""The dearest move of each kind in a trial, each a transaction of its own: what the least stake is derived from."""
+"""The dearest move of each kind in a trial, each a transaction of its own: what the least stake is derived from.
+
+ATTACK: the dearest operator that the limits allow. Were a move about it longer than what public nodes relay, or dearer
+than what fits a block, whoever is right could not send it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 import pytest
 
 from referee_py.rounding import Rounding
+from referee_py.rounding.blocks import BLOCK
 from tests.conftest import Anvil
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of
@@ -15,16 +20,23 @@ from trainer_node.bonds import TRIAL_GAS
 
 from .stage import Stand
 
+MAX_BYTES, MAX_GAS = 100_000, 12_000_000
+"""Public nodes refuse transactions over 131,072 bytes, and EIP-7825 those over 16,777,216 gas."""
 SPARE = 1.15
 """The table may be above what is measured by that much: contracts change by a few units of gas."""
 
 
 def joined() -> Setting:
-    """255 inputs, all of whose types each move names again."""
-    rng = np.random.default_rng(3)
-    inputs = [rng.standard_normal(80).astype(np.float32) for _ in range(255)]
-    made = Setting.of("cat", inputs, {"dim": 0}, 0.7, 0)
-    assert made is not None
+    """255 inputs of rank 8, all of whose types each move names again; an element of the last one, and a log whose block
+    for it is the longest that there is: every entry a written value."""
+    rng, mode = np.random.default_rng(3), Rounding(32).mode
+    inputs = [rng.standard_normal((2,) * 7 + (3,)).astype(np.float32) for _ in range(255)]
+    (truth,) = outputs_of("cat", inputs, {"dim": 7}, mode)
+    element = 126 * 765 + 764
+    first = element // BLOCK * BLOCK
+    log = log_of(truth.size, {}, dict.fromkeys(range(first, first + BLOCK), 1.0))
+    made = Setting.lied("cat", inputs, {"dim": 7}, ([truth], [one_ulp(truth, element)]), 0, 0, mode, log)
+    assert len(made.sides[0].block(0, element).entries) == 6 * BLOCK
     return made
 
 
@@ -40,13 +52,16 @@ def logged() -> Setting:
 
 @pytest.mark.timeout(300)
 def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anvil]) -> None:
-    stand, dearest = Stand(start_anvil()), dict[str, int]()
+    stand, dearest, longest = Stand(start_anvil()), dict[str, int](), dict[str, int]()
     for setting in (joined(), logged()):
         played = stand.play(setting, served=False, singly=True)
         assert (played.losers, played.late) == (2, False)
-        for name, gas in zip(played.names, played.gas, strict=True):
+        for name, gas, size in zip(played.names, played.gas, played.sizes, strict=True):
             dearest[name] = max(dearest.get(name, 0), gas)
-    print(dearest)
+            longest[name] = max(longest.get(name, 0), size)
+    print(dearest, longest)
+    assert max(longest.values()) <= MAX_BYTES
+    assert max(dearest.values()) <= MAX_GAS
     assert set(dearest) == set(TRIAL_GAS)
     for name, gas in dearest.items():
         assert gas <= TRIAL_GAS[name] <= SPARE * gas, (name, gas)

@@ -5,9 +5,10 @@
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
     VerifierRegistry <── Panel <── Referee <── Jobs        who calls whom: each is told the address of those it calls
-    rules <── Opset1 <── Court <──┘         Demands <──┘      and Demands asks whichever Jobs it is told
+    rules <── Opset1 <── Examiner <── Court <── Panel
+    Demands <── Jobs                                       and Demands asks whichever Jobs it is told
 
-    All but Opset1 and the rules ask the Timekeeper what time it is.
+    All but Examiner, Opset1 and the rules ask the Timekeeper what time it is.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ ROUNDED_RULES = (
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
 FIRST = ("Timekeeper", *RULES)
 """The contracts that need no other's address."""
-NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
+NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel", "Referee", "Demands", "Jobs")
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}

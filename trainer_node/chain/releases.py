@@ -165,7 +165,9 @@ class Releases:
 
     def _check_rules(self, release: Release) -> None:
         """The same of what the court judges by."""
-        opset = self._linked("Court", release.addresses["Court"], "OPSET")
+        examiner = self._linked("Court", release.addresses["Court"], "EXAMINER")
+        self._ours(release, "Examiner", examiner, self._code(examiner))
+        opset = self._linked("Examiner", examiner, "OPSET")
         self._ours(release, "Opset1", opset, self._code(opset))
         for mode, names in ((MODE_REPOPS_F32, EXACT_RULES), (Rounding().mode, ROUNDED_RULES)):
             for operator, name in zip(ONE_OF_EACH, names, strict=True):

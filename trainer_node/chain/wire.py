@@ -5,12 +5,15 @@ The moves of matches and hearings do it themselves (`arguments`).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 from repops.opset import Dtype
 
 from referee_py.commit import Record
+from referee_py.commit.tensor import describe
+from referee_py.errors import InvalidEncoding
 from referee_py.panel.state import Submission
 from referee_py.program import TensorType
 from referee_py.trial import (
@@ -53,21 +56,24 @@ def trial_call(move: Move, suit: Suit, dispute: Dispute, state: TrialState) -> t
             return "showLeaf", [*brief, move.side, move.leaf]
         case Compare():
             log = move.log.elements, move.log.entries, list(move.log.path)
-            return "compare", [*whole, move.leaf0, move.leaf1, _tensors(move.inputs), log]
+            return "compare", [*whole, move.leaf0, move.leaf1, _inputs(move.inputs), log]
         case Post():
             return "post", [*brief, move.states]
         case Answer():
             return "answer", [*brief, move.states, move.place, move.own]
         case JudgeStep():
             openings = [(o.input, o.element, o.leaf, list(o.path)) for o in move.openings]
-            return "judge", [*whole, _tensors(move.inputs), move.agreed, openings]
+            return "judge", [*whole, _inputs(move.inputs), move.agreed, openings]
         case Timeout():
             return "timeout", [suit.wire()]
     raise TypeError(move)
 
 
-def _tensors(inputs: tuple[Tensor, ...]) -> list[object]:
-    return [((tensor.type.dtype, list(tensor.type.shape)), tensor.root) for tensor in inputs]
+def _inputs(inputs: tuple[Tensor, ...]) -> tuple[bytes, list[bytes]]:
+    """Their types, packed, and their roots (IExaminer.Inputs)."""
+    return b"".join(describe(tensor.type.dtype, tensor.type.shape) for tensor in inputs), [
+        tensor.root for tensor in inputs
+    ]
 
 
 # ---------------------------------------------------------------------- from the chain
@@ -89,13 +95,13 @@ def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
         case "compare", [suit, _, _, leaf0, leaf1, inputs, log]:
             elements, entries, path = values(log)
             block = LogBlock(elements, bytes(entries), hashes(path))
-            move = Compare(bytes(leaf0), bytes(leaf1), tuple(map(_tensor, inputs)), block)
+            move = Compare(bytes(leaf0), bytes(leaf1), _tensors(inputs), block)
         case "post", [suit, _, states]:
             move = Post(bytes(states))
         case "answer", [suit, _, states, place, own]:
             move = Answer(bytes(states), place, bytes(own))
         case "judge", [suit, _, _, inputs, agreed, openings]:
-            move = JudgeStep(tuple(map(_tensor, inputs)), bytes(agreed), tuple(map(_opening, openings)))
+            move = JudgeStep(_tensors(inputs), bytes(agreed), tuple(map(_opening, openings)))
         case "timeout", [suit]:
             move = Timeout()
         case _:
@@ -140,10 +146,25 @@ def values(raw: Any) -> list[Any]:
     return list(raw.values()) if isinstance(raw, Mapping) else list(raw)
 
 
-def _tensor(raw: Any) -> Tensor:
-    shape, root = values(raw)
-    dtype, dims = values(shape)
-    return Tensor(TensorType(Dtype(dtype), tuple(dims)), bytes(root))
+def _tensors(raw: Any) -> tuple[Tensor, ...]:
+    """An Inputs struct. Raises InvalidEncoding for types that are none, or not as many as roots."""
+    types, roots = values(raw)
+    data, found, at = bytes(types), list[Tensor](), 0
+    try:
+        for root in hashes(roots):
+            dtype, rank = struct.unpack_from(">BB", data, at)
+            shape = struct.unpack_from(f">{rank}Q", data, at + 2)
+            found.append(Tensor(TensorType(Dtype(dtype), shape), root))
+            at += 2 + 8 * rank
+    except (struct.error, ValueError) as error:
+        raise InvalidEncoding(
+            f"types that end early or hold an unknown code: {error}; give one for each root"
+        ) from error
+    if at != len(data):
+        raise InvalidEncoding(
+            f"{len(data)} bytes of types, of which the inputs have {at}; give one for each root"
+        )
+    return tuple(found)
 
 
 def _opening(raw: Any) -> Opening:

@@ -13,10 +13,6 @@ contract RoundedReductions is ReductionRule {
         return Cases.ROUNDED_F64;
     }
 
-    function _length(uint256 items) internal pure override returns (uint256) {
-        return items;
-    }
-
     function _size(uint256) internal pure override returns (uint256) {
         return ExactSums.VALUES_BYTES;
     }
@@ -25,17 +21,17 @@ contract RoundedReductions is ReductionRule {
         return new bytes(ExactSums.VALUES_BYTES);
     }
 
-    function _place(uint256, uint256 t) internal pure override returns (uint256) {
+    function _item(uint256, uint256 t) internal pure override returns (uint256) {
         return t;
     }
 
-    function _next(uint256, uint256, bytes calldata state, bool exists, uint256 value)
+    function _next(uint256, uint256, bytes calldata state, uint256 value)
         internal
         pure
         override
         returns (bytes memory)
     {
-        return exists ? ExactSums.plus(state, value) : ExactSums.same(state);
+        return ExactSums.plus(state, value);
     }
 
     function _element(uint8 mode, bytes calldata state, Entry calldata entry)

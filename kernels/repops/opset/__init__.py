@@ -10,6 +10,7 @@ code in `repops.reference`. Operators are total: what `infer` accepts cannot fai
       AttrError       an attribute missing, extra, of the wrong kind or out of range
       DtypeError      an input's dtype is not allowed here
       ShapeError      ranks or dimensions do not fit together, or exceed the limits
+      ChainError      an element could take more than MAX_STEPS steps
       ArrayError      (repops.tensors) an input or `out` is not a plain C-contiguous array
       AliasError      (repops.tensors) `out` overlaps an input or another output
       GradientError   (repops.bridge) a tensor requires a gradient where none is given
@@ -26,9 +27,11 @@ from .signature import (
     MAX_ELEMENTS,
     MAX_RANK,
     MAX_SITES,
+    MAX_STEPS,
     ArityError,
     AttrError,
     Attrs,
+    ChainError,
     Dtype,
     DtypeError,
     Op,
@@ -51,11 +54,13 @@ __all__ = [
     "MAX_ELEMENTS",
     "MAX_RANK",
     "MAX_SITES",
+    "MAX_STEPS",
     "OPS",
     "OPSET_VERSION",
     "ArityError",
     "AttrError",
     "Attrs",
+    "ChainError",
     "Dtype",
     "DtypeError",
     "Op",

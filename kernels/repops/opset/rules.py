@@ -13,7 +13,9 @@ from .signature import (
     I64,
     MAX_ELEMENTS,
     MAX_SITES,
+    MAX_STEPS,
     AttrError,
+    ChainError,
     Dtype,
     DtypeError,
     Shape,
@@ -39,6 +41,12 @@ def _dim(name: str, value: int, rank: int) -> int:
     if value >= rank:
         raise AttrError(f"{name}: dim out of range", dim=value, rank=rank)
     return value
+
+
+def _chain(name: str, steps: int) -> None:
+    """`steps` is that of the longest chain of an element (`referee_py.element`), if there is an element."""
+    if steps > MAX_STEPS:
+        raise ChainError(f"{name}: an element has more than 2^30 steps", steps=steps)
 
 
 def broadcast(name: str, *shapes: Shape, args: str = "") -> Shape:
@@ -102,6 +110,7 @@ def reduce(name: str) -> Any:
             raise AttrError(f"{name}: dims must ascend", dims=dims)
         for dim in dims:
             _dim(name, dim, len(shape))
+        _chain(name, math.prod(shape[dim] for dim in dims))
         return [(dtype, _reduced(shape, dims, _flag(name, "keepdim", attrs["keepdim"])))]
 
     return "x", (("dims", "ints"), ("keepdim", "int")), rule
@@ -113,6 +122,7 @@ def argmax(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     dim = _dim("argmax", attrs["dim"], len(shape))
     if shape[dim] == 0:
         raise ShapeError("argmax: no element to choose from", shape=shape, dim=dim)
+    _chain("argmax", shape[dim])
     return [(I64, _reduced(shape, (dim,), _flag("argmax", "keepdim", attrs["keepdim"])))]
 
 
@@ -122,6 +132,7 @@ def matmul(name: str, rank: int) -> Any:
         _want_all(name, "a b", inputs, F32)
         if len(a) != rank or len(b) != rank or a[:-2] != b[:-2] or a[-1] != b[-2]:
             raise ShapeError(f"{name}: shapes do not fit", a=a, b=b)
+        _chain(name, a[-1])
         return [(F32, a[:-1] + b[-1:])]
 
     return "a b", (), rule
@@ -164,8 +175,11 @@ def _pair(name: str, attrs: Any, attr: str) -> Shape:
 
 
 def conv2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
+    (_, x), (_, w) = inputs
     _want_all("conv2d", "x w", inputs, F32)
-    return [(F32, _conv("conv2d", inputs[0][1], inputs[1][1], attrs))]
+    out = _conv("conv2d", x, w, attrs)
+    _chain("conv2d", math.prod(w[1:]))
+    return [(F32, out)]
 
 
 def conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
@@ -176,6 +190,7 @@ def conv2d_input_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     x = (dy[0], w[1] * attrs["groups"], *_pair(name, attrs, "input_hw"))
     if _conv(name, x, w, attrs) != dy:
         raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
+    _chain(name, dy[1] // attrs["groups"] * math.prod(w[2:]))
     return [(F32, x)]
 
 
@@ -187,6 +202,7 @@ def conv2d_weight_grad(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     w = (dy[1], x[1] // groups, *_pair(name, attrs, "kernel_hw"))
     if _conv(name, x, w, attrs) != dy:
         raise ShapeError(f"{name}: dy does not belong to this convolution", dy=dy, x=x, w=w)
+    _chain(name, dy[0] * math.prod(dy[2:]))
     return [(F32, w)]
 
 
@@ -196,6 +212,8 @@ def max_pool2d(inputs: Sequence[Spec], attrs: Any) -> list[Spec]:
     if len(shape) != 4:
         raise ShapeError("max_pool2d: needs rank 4", shape=shape)
     out = shape[:2] + _windows("max_pool2d", shape[2:], attrs["kernel"], attrs)
+    # Only taps inside the plane are steps.
+    _chain("max_pool2d", math.prod(map(min, attrs["kernel"], shape[2:])))
     return [(F32, out), (I64, out)]
 
 
@@ -214,6 +232,7 @@ def scatter_add(inputs: Sequence[Spec], _attrs: Any) -> list[Spec]:
     _want("scatter_add: src", inputs[2], F32)
     if not base or src != idx + base[1:]:
         raise ShapeError("scatter_add: shapes do not fit", base=base, idx=idx, src=src)
+    _chain("scatter_add", 1 + math.prod(idx))
     return [(F32, base)]
 
 

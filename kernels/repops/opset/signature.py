@@ -10,7 +10,10 @@ from functools import cached_property
 from typing import Any
 
 MAX_RANK = 8
-MAX_ELEMENTS = 1 << 40  # exclusive; bounds every dimension too, so that index arithmetic fits in 64 bits
+MAX_ELEMENTS = (
+    1 << 40
+)  # exclusive; of the dimensions that are not 0, so that index arithmetic fits in 64 bits
+MAX_STEPS = 1 << 30  # of an element's chain, which the honest side of a trial must compute in time
 MAX_SITES = 1 << 24  # exclusive, so that site and block number fit in one word of a Philox counter
 
 
@@ -52,6 +55,9 @@ class DtypeError(OpError): ...
 
 
 class ShapeError(OpError): ...
+
+
+class ChainError(OpError): ...
 
 
 @dataclass(frozen=True)
@@ -110,9 +116,11 @@ def check_spec(where: str, dtype: int, shape: Sequence[int]) -> None:
         raise DtypeError(f"{where}: unknown dtype", dtype=dtype)
     if len(shape) > MAX_RANK:
         raise ShapeError(f"{where}: rank above {MAX_RANK}", shape=shape)
-    if any(dim < 0 or dim >= MAX_ELEMENTS for dim in shape) or math.prod(shape) >= MAX_ELEMENTS:
+    # NOTE: in no order of them is a product of dimensions more than the contracts or an executor's library can hold.
+    if any(dim < 0 for dim in shape) or math.prod(dim or 1 for dim in shape) >= MAX_ELEMENTS:
         raise ShapeError(
-            f"{where}: dimensions out of range: each, and their product, is below 2^40", shape=shape
+            f"{where}: dimensions out of range: the product of those that are not 0 is below 2^40",
+            shape=shape,
         )
 
 

@@ -13,16 +13,9 @@ import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {
-    Dispute,
-    Opening,
-    Said,
-    Stage as TrialStage,
-    Suit,
-    Tensor,
-    Trial
-} from "contracts/interfaces/ICourt.sol";
+import {Dispute, Said, Stage as TrialStage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
 import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
@@ -46,7 +39,7 @@ abstract contract Stage is Tiny {
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(BOND, 7 days, time)));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
@@ -61,10 +54,11 @@ abstract contract Stage is Tiny {
     /// @dev Where a match stood one move earlier; the empty one if it has not moved.
     mapping(uint256 id => Position) private _earlier;
 
-    function _opset() private returns (address) {
+    function _examiner() private returns (address) {
         address[10] memory rules;
         rules[9] = deploy("Sources.sol:Sources", "");
-        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 
     // ------------------------------------------------------------------ matches
@@ -257,7 +251,7 @@ abstract contract Stage is Tiny {
         Suit memory suit = _suitOf(id, m);
         (uint256 value0, uint256 value1) = triedOf(id, m);
         Dispute memory d = dispute(value0, value1);
-        Tensor[] memory none = new Tensor[](0);
+        Inputs memory none;
         Said memory said;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
             if (t.posted != 0) said.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);

@@ -9,8 +9,9 @@ import {Disputing} from "./Disputing.sol";
 import {Large} from "./Large.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Case, Opened, Shape} from "contracts/element/IRule.sol";
-import {Dispute, Opening, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Case, Opened} from "contracts/element/IRule.sol";
+import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Opening} from "contracts/interfaces/IExaminer.sol";
 import {Adjudication} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit} from "contracts/interfaces/IReferee.sol";
@@ -274,9 +275,8 @@ contract DisputeGasTest is Disputing {
 
     function _case() private view returns (Case memory which) {
         (which.op, which.mode, which.element) = (50, 1, Large.element(k));
-        (which.inputs, which.outputs) = (new Shape[](2), new Shape[](1));
-        (which.inputs[0], which.inputs[1]) = (Large.shape(k, 0), Large.shape(k, 1));
-        which.outputs[0] = Large.shape(k, 2);
+        which.inputs = abi.encodePacked(Large.typeOf(k, 0), Large.typeOf(k, 1));
+        which.outputs = Large.typeOf(k, 2);
     }
 
     function _opened() private view returns (Opened[] memory opened) {

@@ -35,7 +35,7 @@ abstract contract Disputing is Base {
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei, time)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
@@ -68,10 +68,11 @@ abstract contract Disputing is Base {
         _earlierDispute();
     }
 
-    function _opset() private returns (address) {
+    function _examiner() private returns (address) {
         address[10] memory rules;
         rules[5] = address(rule);
-        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 
     // ------------------------------------------------------------------ the job

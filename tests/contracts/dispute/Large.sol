@@ -4,8 +4,8 @@ pragma solidity ^0.8.34;
 import {Runs} from "../support/Runs.sol";
 import {Spine, Spines} from "../support/Spines.sol";
 import {Tree, Trees} from "../support/Trees.sol";
-import {Shape} from "contracts/element/IRule.sol";
-import {Dispute, Opening, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Dispute} from "contracts/interfaces/ICourt.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
@@ -79,9 +79,8 @@ library Large {
     }
 
     /// @dev Of an input (0, 1), of the output (2).
-    function shape(uint64 k, uint256 which) internal pure returns (Shape memory s) {
-        s = Shape(1, new uint64[](2));
-        (s.dims[0], s.dims[1]) = (which == 1 ? k : width(k), which == 0 ? k : width(k));
+    function typeOf(uint64 k, uint256 which) internal pure returns (bytes memory) {
+        return abi.encodePacked(hex"0102", which == 1 ? k : width(k), which == 0 ? k : width(k));
     }
 
     function structure(uint64 k) internal pure returns (bytes memory) {
@@ -105,11 +104,9 @@ library Large {
         (d.structure, d.mode) = (structure(k), 1);
     }
 
-    function inputs(uint64 k) internal pure returns (Tensor[] memory list) {
-        list = new Tensor[](2);
-        for (uint256 i = 0; i < 2; ++i) {
-            (list[i].shape, list[i].root) = (shape(k, i), input(k, i).root(0));
-        }
+    function inputs(uint64 k) internal pure returns (Inputs memory list) {
+        (list.types, list.roots) = (abi.encodePacked(typeOf(k, 0), typeOf(k, 1)), new bytes32[](2));
+        (list.roots[0], list.roots[1]) = (input(k, 0).root(0), input(k, 1).root(0));
     }
 
     function opening(uint64 k, uint8 which) internal pure returns (Opening memory) {
@@ -159,7 +156,6 @@ library Large {
     }
 
     function _hash(uint64 k, uint256 which, bytes32 root) private pure returns (bytes32) {
-        Shape memory s = shape(k, which);
-        return sha256(abi.encodePacked(hex"020102", s.dims[0], s.dims[1], root));
+        return sha256(abi.encodePacked(uint8(0x02), typeOf(k, which), root));
     }
 }

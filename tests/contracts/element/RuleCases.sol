@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
-import {Case, Entry, IRule, Opened, Shape} from "contracts/element/IRule.sol";
+import {Case, Entry, IRule, Opened} from "contracts/element/IRule.sol";
 
 /// @notice Builders of cases, and the gas of a call of a rule with one.
 abstract contract RuleCases is Base {
@@ -24,12 +24,16 @@ abstract contract RuleCases is Base {
     }
 
     function _input(uint8 dtype, uint64[] memory dims) internal {
-        _case.inputs.push(Shape(dtype, dims));
+        _case.inputs = abi.encodePacked(_case.inputs, _type(dtype, dims));
     }
 
     function _output(uint8 dtype, uint64[] memory dims, uint64 element) internal {
-        _case.outputs.push(Shape(dtype, dims));
+        _case.outputs = abi.encodePacked(_case.outputs, _type(dtype, dims));
         _case.element = element;
+    }
+
+    function _type(uint8 dtype, uint64[] memory dims) internal pure returns (bytes memory) {
+        return abi.encodePacked(dtype, _ints(dims));
     }
 
     function _open(uint8 input, uint64 element, uint64 bits) internal {

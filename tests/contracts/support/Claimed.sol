@@ -40,7 +40,7 @@ abstract contract Claimed is Base {
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
 
@@ -55,10 +55,11 @@ abstract contract Claimed is Base {
     }
 
     /// @dev The opset as far as these programs use it.
-    function _opset() private returns (address) {
+    function _examiner() private returns (address) {
         address[10] memory rules;
         rules[9] = deploy("Sources.sol:Sources", "");
-        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 
     // ------------------------------------------------------------------ people

@@ -7,7 +7,8 @@ import {Statements} from "./Statements.sol";
 import {Views} from "./Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Dispute, Opening, Said, Suit, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, JobPhase, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Docket, Exhibit, Match, Position, Record} from "contracts/interfaces/IReferee.sol";
@@ -163,7 +164,7 @@ abstract contract Market is Claimed {
     function tryHonestly(uint256 id, uint256 output0, uint256 output1) internal {
         Dispute memory d = _between(id, output0, output1);
         Suit memory suit = suitOf(id, d);
-        Tensor[] memory none = new Tensor[](0);
+        Inputs memory none;
         Said memory said;
         bytes32[2] memory roots = [dataRoot(output0), dataRoot(output1)];
         court.showOutputs(suit, d, said, roots);

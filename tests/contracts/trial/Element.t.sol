@@ -4,7 +4,9 @@ pragma solidity ^0.8.34;
 import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
 import {Descent, Descents} from "contracts/commit/Descents.sol";
-import {Dispute, ICourt, Opening, Stage, Suit, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Types} from "contracts/commit/Types.sol";
+import {Dispute, ICourt, Stage, Suit} from "contracts/interfaces/ICourt.sol";
+import {IExaminer, Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice From two outputs to the element in which they differ, and the step that gives it.
 contract ElementTest is Tried {
@@ -180,17 +182,27 @@ contract ElementTest is Tried {
     function test_whatIsShownIsWhatIsCommittedTo() public {
         Dispute memory d = _atLeaf(1);
         (bytes memory leaf0, bytes memory leaf1) = (_leaf(0, 1), _leaf(1, 1));
-        Tensor[] memory inputs = inputsOfAdd();
+        Inputs memory inputs = inputsOfAdd();
         refuses(ICourt.LeafTooLong.selector);
         showLeaf(0, new bytes(1025));
         refuses(ICourt.AnotherHash.selector);
         compare(d, leaf1, leaf1, inputs, noLog());
-        Tensor[] memory fewer = new Tensor[](1);
-        fewer[0] = inputs[0];
-        refuses(ICourt.WrongInputCount.selector);
-        compare(d, leaf0, leaf1, fewer, noLog());
-        inputs[1].root = keccak256("another");
-        refuses(ICourt.AnotherHash.selector);
+        inputs.roots = new bytes32[](1);
+        refuses(IExaminer.WrongInputCount.selector);
+        compare(d, leaf0, leaf1, inputs, noLog());
+        inputs = inputsOfAdd();
+        inputs.roots[1] = keccak256("another");
+        refuses(IExaminer.AnotherInput.selector);
+        compare(d, leaf0, leaf1, inputs, noLog());
+        inputs = inputsOfAdd();
+        inputs.types = abi.encodePacked(inputs.types, hex"0200");
+        vm.expectRevert(abi.encodeWithSelector(IExaminer.TypesFollow.selector, 22, 20));
+        compare(d, leaf0, leaf1, inputs, noLog());
+        inputs.types = abi.encodePacked(typeOf(a()), hex"0201", uint56(2));
+        vm.expectRevert(abi.encodeWithSelector(Types.TypesEnd.selector, 19, 20));
+        compare(d, leaf0, leaf1, inputs, noLog());
+        inputs.types = abi.encodePacked(typeOf(a()), hex"02");
+        vm.expectRevert(abi.encodeWithSelector(Types.TypesEnd.selector, 11, 12));
         compare(d, leaf0, leaf1, inputs, noLog());
         inputs = inputsOfAdd();
         compare(d, leaf0, leaf1, inputs, noLog());
@@ -199,11 +211,11 @@ contract ElementTest is Tried {
         refuses(ICourt.AnotherHash.selector);
         judge(d, inputs, new bytes(7), openings);
         openings[1].input = 2;
-        refuses(ICourt.OutsideTensor.selector);
+        refuses(IExaminer.OutsideTensor.selector);
         judge(d, inputs, new bytes(8), openings);
         openings = _openings();
         openings[1].element = 600;
-        refuses(ICourt.OutsideTensor.selector);
+        refuses(IExaminer.OutsideTensor.selector);
         judge(d, inputs, new bytes(8), openings);
         openings = _openings();
         openings[1].leaf[0] ^= 0x01;
@@ -215,19 +227,19 @@ contract ElementTest is Tried {
     function test_onlyRecordsThatDifferInOutputsAloneAreTried() public {
         (bytes32 root0, bytes32 root1) = (treeOf(right).root(), treeOf(wrong).root());
         Dispute memory d = disputeOfAdd(root0, root0);
-        _openRefused(d, ICourt.OutputsEqual.selector);
+        _openRefused(d, IExaminer.OutputsEqual.selector);
         d = disputeOfAdd(root0, root1);
         d.records[1].inputs[0] = keccak256("another");
-        _openRefused(d, ICourt.RecordsDiffer.selector);
+        _openRefused(d, IExaminer.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
         d.records[1].log = keccak256("another");
-        _openRefused(d, ICourt.RecordsDiffer.selector);
+        _openRefused(d, IExaminer.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
         d.records[0].structure = keccak256("another");
-        _openRefused(d, ICourt.RecordsDiffer.selector);
+        _openRefused(d, IExaminer.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
         d.records[1].outputs = new bytes32[](2);
-        _openRefused(d, ICourt.RecordsDiffer.selector);
+        _openRefused(d, IExaminer.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
         court.open(77, [alice, bob], CLOCK, d);
         uint256 id = court.trialOf(Suit(address(this), 77, [alice, bob], keccak256(abi.encode(d))));

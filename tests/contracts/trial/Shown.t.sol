@@ -7,7 +7,8 @@ import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Entry} from "contracts/element/IRule.sol";
-import {Dispute, ICourt, Opening, Said, Stage, Suit, Tensor} from "contracts/interfaces/ICourt.sol";
+import {Dispute, ICourt, Said, Stage, Suit} from "contracts/interfaces/ICourt.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice What a trial is about and what was said is kept as hashes: moves show it, events tell it, nothing else fits.
 contract ShownTrialTest is Tried {
@@ -41,7 +42,7 @@ contract ShownTrialTest is Tried {
         open(d);
         (bytes32 root0, bytes32 root1) = (treeOf(right).root(), treeOf(wrong).root());
         Descent memory way = _way();
-        Tensor[] memory inputs = inputsOfAdd();
+        Inputs memory inputs = inputsOfAdd();
         (bytes32 have, bytes32 want) = (keccak256(abi.encode(other)), keccak256(abi.encode(d)));
         vm.expectRevert(abi.encodeWithSelector(ICourt.NotTheDispute.selector, have, want));
         showOutput(other, 0, root0);
@@ -64,15 +65,15 @@ contract ShownTrialTest is Tried {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
         Said memory stale = said;
-        showOutput(d, 0, tensor(single(1)).root);
-        bytes32 root1 = tensor(single(2)).root;
+        showOutput(d, 0, treeOf(single(1)).root());
+        bytes32 root1 = treeOf(single(2)).root();
         bytes32 have = stale.hash();
         vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, have, said.hash()));
         court.showOutputs(suit, d, stale, Statements.only(1, root1));
         stale = said;
         showOutput(d, 1, root1);
         inStage(Stage.Leaf);
-        Tensor[] memory inputs = inputsOfSum();
+        Inputs memory inputs = inputsOfSum();
         _refusedOf(stale);
         court.showLeaf(suit, stale, 0, leafOf(single(1), 0));
         _refusedOf(stale);
@@ -132,13 +133,13 @@ contract ShownTrialTest is Tried {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
         (uint256 first, Suit memory firstSuit) = (trialId, suit);
-        showOutput(d, 0, tensor(single(1)).root);
+        showOutput(d, 0, treeOf(single(1)).root());
         Said memory firstSaid = said;
         bytes32 before = keccak256(abi.encode(court.getTrial(first)));
 
         open(d); // the same dispute, players and bench
         yes(trialId != first, "another id");
-        bytes32 root1 = tensor(single(2)).root;
+        bytes32 root1 = treeOf(single(2)).root();
         refuses(ICourt.AnotherHash.selector);
         court.showOutputs(suit, d, firstSaid, Statements.only(1, root1)); // what was said there is not said here
         showOutput(d, 1, root1);
@@ -160,7 +161,7 @@ contract ShownTrialTest is Tried {
         list[2].players[0] = bob;
         list[3].players[1] = alice;
         list[4].dispute = keccak256("another");
-        bytes32 root = tensor(single(1)).root;
+        bytes32 root = treeOf(single(1)).root();
         pass(CLOCK + 1);
         for (uint256 i = 0; i < 5; ++i) {
             uint256 none = court.trialOf(list[i]);
@@ -233,8 +234,8 @@ contract ShownTrialTest is Tried {
         for (uint256 place = 0; place < 25; place += 12) {
             Dispute memory d = disputeOfSum(1, 2);
             open(d);
-            showOutput(d, 0, tensor(single(1)).root);
-            showOutput(d, 1, tensor(single(2)).root);
+            showOutput(d, 0, treeOf(single(1)).root());
+            showOutput(d, 1, treeOf(single(2)).root());
             vm.recordLogs();
             compare(d, leafOf(single(1), 0), leafOf(single(2), 0), inputsOfSum(), noLog());
             Said memory now_;

@@ -3,7 +3,8 @@ pragma solidity ^0.8.34;
 
 import {Tried} from "./Tried.sol";
 import {Descent} from "contracts/commit/Descents.sol";
-import {Dispute, ICourt, Opening, Stage, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+import {Dispute, ICourt, Stage, Trial} from "contracts/interfaces/ICourt.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice From an element to one step of its chain, and the clocks meanwhile. The chain is a sum of 600 elements.
 contract StepsTest is Tried {
@@ -21,8 +22,8 @@ contract StepsTest is Tried {
     function _opened(uint64 value0, uint64 value1) private returns (Dispute memory d) {
         d = disputeOfSum(value0, value1);
         open(d);
-        showOutput(d, 0, tensor(single(value0)).root);
-        showOutput(d, 1, tensor(single(value1)).root);
+        showOutput(d, 0, treeOf(single(value0)).root());
+        showOutput(d, 1, treeOf(single(value1)).root());
         inStage(Stage.Leaf);
         bytes memory leaf0 = leafOf(single(value0), 0);
         compare(d, leaf0, leafOf(single(value1), 0), inputsOfSum(), noLog());
@@ -171,7 +172,7 @@ contract StepsTest is Tried {
     function test_movesOfOneStageAreRefusedInAnother() public {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
-        Tensor[] memory inputs = inputsOfSum();
+        Inputs memory inputs = inputsOfSum();
         bytes32[] memory none = new bytes32[](0);
         vm.expectRevert(
             abi.encodeWithSelector(ICourt.WrongStage.selector, trialId, Stage.Outputs, Stage.Walk)

@@ -8,8 +8,8 @@ import {Court} from "contracts/Court.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Shape} from "contracts/element/IRule.sol";
-import {Dispute, IBench, Opening, Said, Stage, Suit, Tensor, Trial} from "contracts/interfaces/ICourt.sol";
+import {Dispute, IBench, Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
+import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Tried
@@ -29,7 +29,7 @@ abstract contract Tried is Base, IBench {
     address internal constant GUARDIAN = address(0x60A4D);
     uint64 internal constant PAUSES = 1000;
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
-    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_opset(), time)));
+    Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256 internal trialId;
@@ -44,11 +44,12 @@ abstract contract Tried is Base, IBench {
         vm.warp(1_700_000_000);
     }
 
-    function _opset() private returns (address) {
+    function _examiner() private returns (address) {
         address[10] memory rules;
         rules[0] = deploy("Elementwise.sol:Elementwise", "");
         rules[4] = deploy("Reductions.sol:Reductions", "");
-        return deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        address opset = deploy("Opset1.sol:Opset1", abi.encode(rules, rules));
+        return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 
     function ruled(uint256 id, uint8 losers_, bool late_) external {
@@ -106,16 +107,17 @@ abstract contract Tried is Base, IBench {
         return Trees.build(0x10, leaves);
     }
 
-    function tensor(uint64[] memory values) internal pure returns (Tensor memory t) {
-        t.shape.dtype = 2;
-        t.shape.dims = new uint64[](values.length == 1 ? 0 : 1);
-        if (values.length > 1) t.shape.dims[0] = uint64(values.length);
-        t.root = treeOf(values).root();
+    function typeOf(uint64[] memory values) internal pure returns (bytes memory) {
+        return values.length == 1 ? bytes(hex"0200") : abi.encodePacked(hex"0201", uint64(values.length));
     }
 
-    function hashOf(Tensor memory t) internal pure returns (bytes32) {
-        bytes memory dims = t.shape.dims.length == 0 ? bytes("") : abi.encodePacked(t.shape.dims[0]);
-        return sha256(abi.encodePacked(hex"0202", uint8(t.shape.dims.length), dims, t.root));
+    function hashOf(uint64[] memory values) internal pure returns (bytes32) {
+        return hashOf(values, treeOf(values).root());
+    }
+
+    /// @dev Of a tensor of the same type under another root.
+    function hashOf(uint64[] memory values, bytes32 root) internal pure returns (bytes32) {
+        return sha256(abi.encodePacked(uint8(0x02), typeOf(values), root));
     }
 
     function opening(uint8 input, uint64[] memory values, uint64 element)
@@ -130,14 +132,12 @@ abstract contract Tried is Base, IBench {
 
     /// @dev Of `add`, between these outputs.
     function disputeOfAdd(bytes32 root0, bytes32 root1) internal pure returns (Dispute memory d) {
-        Tensor memory output = tensor(a());
         for (uint256 side = 0; side < 2; ++side) {
             Record memory r = d.records[side];
             r.structure = sha256(abi.encodePacked(uint8(0x03), ADD));
             (r.inputs, r.outputs) = (new bytes32[](2), new bytes32[](1));
-            (r.inputs[0], r.inputs[1]) = (hashOf(tensor(a())), hashOf(tensor(b())));
-            output.root = side == 0 ? root0 : root1;
-            r.outputs[0] = hashOf(output);
+            (r.inputs[0], r.inputs[1]) = (hashOf(a()), hashOf(b()));
+            r.outputs[0] = hashOf(a(), side == 0 ? root0 : root1);
         }
         (d.structure, d.mode) = (ADD, 1);
     }
@@ -148,8 +148,8 @@ abstract contract Tried is Base, IBench {
             Record memory r = d.records[side];
             r.structure = sha256(abi.encodePacked(uint8(0x03), SUM));
             (r.inputs, r.outputs) = (new bytes32[](1), new bytes32[](1));
-            r.inputs[0] = hashOf(tensor(a()));
-            r.outputs[0] = hashOf(tensor(single(side == 0 ? value0 : value1)));
+            r.inputs[0] = hashOf(a());
+            r.outputs[0] = hashOf(single(side == 0 ? value0 : value1));
         }
         (d.structure, d.mode) = (SUM, 1);
     }
@@ -161,14 +161,14 @@ abstract contract Tried is Base, IBench {
         (losers, late) = (0, false);
     }
 
-    function inputsOfAdd() internal pure returns (Tensor[] memory inputs) {
-        inputs = new Tensor[](2);
-        (inputs[0], inputs[1]) = (tensor(a()), tensor(b()));
+    function inputsOfAdd() internal pure returns (Inputs memory inputs) {
+        (inputs.types, inputs.roots) = (abi.encodePacked(typeOf(a()), typeOf(b())), new bytes32[](2));
+        (inputs.roots[0], inputs.roots[1]) = (treeOf(a()).root(), treeOf(b()).root());
     }
 
-    function inputsOfSum() internal pure returns (Tensor[] memory inputs) {
-        inputs = new Tensor[](1);
-        inputs[0] = tensor(a());
+    function inputsOfSum() internal pure returns (Inputs memory inputs) {
+        (inputs.types, inputs.roots) = (typeOf(a()), new bytes32[](1));
+        inputs.roots[0] = treeOf(a()).root();
     }
 
     function noLog() internal pure returns (LogBlock memory log) {}
@@ -197,7 +197,7 @@ abstract contract Tried is Base, IBench {
         Dispute memory d,
         bytes memory leaf0,
         bytes memory leaf1,
-        Tensor[] memory inputs,
+        Inputs memory inputs,
         LogBlock memory log
     ) internal {
         court.compare(suit, d, said, leaf0, leaf1, inputs, log);
@@ -218,7 +218,7 @@ abstract contract Tried is Base, IBench {
         if (court.getTrial(trialId).stage != Stage.Answer) _moved(said.answered(states, 8, place, own));
     }
 
-    function judge(Dispute memory d, Tensor[] memory inputs, bytes memory agreed, Opening[] memory openings)
+    function judge(Dispute memory d, Inputs memory inputs, bytes memory agreed, Opening[] memory openings)
         internal
     {
         court.judge(suit, d, said, inputs, agreed, openings);
