@@ -102,6 +102,10 @@ campaign: setup ## A million acts of honest and hostile parties
 mutants: setup ## Whether the contract tests notice errors
 	$(BIN)/python scripts/mutants.py
 
+.PHONY: playability
+playability: setup ## Whether whoever is right can always conclude: cases at every limit, jobs played to the end
+	$(BIN)/pytest -q -s -m slow tests/playability $(ARGS)
+
 .PHONY: coverage
 coverage: setup ## Whether the contract tests run the lines of the game contracts
 	$(BIN)/python scripts/coverage.py

@@ -5,6 +5,7 @@ AssayError
 │   ├── InvalidProof      a Merkle path does not lead where it should
 │   ├── InvalidEncoding   bytes that are not the canonical encoding of anything
 │   ├── InvalidProgram    a program that breaks a rule of sections 3 and 4
+│   │   └── Unplayable    one about which whoever is right could not always conclude
 │   └── UnknownVersion    an opset, mode or format that this build does not implement exactly
 ├── HashMismatch          content that is not what its hash names
 ├── Disturbed             a library computes otherwise than IEEE-754 at the moment; its results were not used
@@ -33,6 +34,10 @@ class InvalidEncoding(InvalidInput):
 
 class InvalidProgram(InvalidInput):
     """A program that is not a well-formed, well-typed, topologically sorted operator graph."""
+
+
+class Unplayable(InvalidProgram):
+    """A program with a node about which whoever is right could not always conclude (program/playable.py)."""
 
 
 class UnknownVersion(InvalidInput):

@@ -24,7 +24,7 @@ from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import Array
 from ..rounding.backend import Operands, Rounded
-from ..rounding.evaluate import ELEMENTARY, Kind, kind_of
+from ..rounding.evaluate import ELEMENTARY, Kind, has_elements, kind_of
 from ..rounding.mode import Form
 from ..rounding.primitives import MAX_BITS
 from .graph import Node
@@ -40,7 +40,8 @@ class RoundedCpu(Cpu):
         self.bits = backend.rounding.bits
 
     def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
-        return _kind(node, inputs) in (Kind.SUM, *((Kind.ELEMENTARY,) if self.bits < MAX_BITS else ()))
+        logged = _kind(node, inputs) in (Kind.SUM, *((Kind.ELEMENTARY,) if self.bits < MAX_BITS else ()))
+        return logged and has_elements(node.op, inputs, node.attrs)
 
     def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:
         what = _kind(node, inputs)
@@ -116,6 +117,8 @@ class RoundedCpu(Cpu):
 
     def product(self, node: Node, shape: Matmul) -> Bind | None:
         batch, m, k, n, (left, right, _) = shape
+        if 0 in (*batch, m, n):
+            return None  # as an operator, which is not evaluated
 
         def bind(addresses: Sequence[int]) -> Call:
             a, b = _matrices(addresses[0], batch, m, k, left), _matrices(addresses[1], batch, k, n, right)

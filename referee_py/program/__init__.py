@@ -6,6 +6,7 @@ skeleton    the graph without its tensors, its trees and its file
 program     the graph with the hashes of its tensors
 plain       reading both files from strangers
 validate    the rules that a program from a stranger must keep
+playable    whether whoever is right about a node can always conclude
 terms       what a job says about its program on-chain
 """
 

@@ -16,6 +16,7 @@ from .program import Program
 MODE_REPOPS_F32 = 1
 MAX_STRIDES = 8
 MAX_STEPS = 1 << 48  # exclusive
+MAX_STRIDE = 1 << 64  # exclusive; what is above the steps leaves all of them in one leaf
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def check_steps(steps: int) -> None:
 
 def check_strides(strides: Sequence[int]) -> None:
     """1 to 8 entries, strictly decreasing, each divides the one before, the last is 1."""
-    if not 1 <= len(strides) <= MAX_STRIDES or strides[-1] != 1 or strides[0] >= MAX_STEPS:
+    if not 1 <= len(strides) <= MAX_STRIDES or strides[-1] != 1 or strides[0] >= MAX_STRIDE:
         raise InvalidProgram(f"strides {list(strides)}: 1 to {MAX_STRIDES} of them below 2^64, the last is 1")
     for coarse, fine in itertools.pairwise(strides):
         if not 0 < fine < coarse or coarse % fine:

@@ -8,6 +8,7 @@ from repops.opset import I64, OpError, check_spec
 
 from ..errors import InvalidProgram
 from .plain import check_opset
+from .playable import check_playable
 from .program import Program
 from .skeleton import Skeleton
 from .structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS, Kind, Operand, TensorType
@@ -19,7 +20,7 @@ def validate(graph: Program | Skeleton) -> None:
     """Raises InvalidProgram (or UnknownVersion) naming the first rule that is broken, and where.
 
     Afterwards: every operand exists and comes earlier, every declared type is what the operator gives, every slot is
-    updated by an output of its own type.
+    updated by an output of its own type, and whoever is right about a node can always conclude (`playable`).
     """
     program = graph if isinstance(graph, Skeleton) else graph.skeleton
     check_opset(program.opset)
@@ -66,6 +67,7 @@ def _check_node(program: Skeleton, node: int) -> None:
         raise InvalidProgram(
             f"node {node}: {structure.name} gives {_types(expected)}, the program declares {_types(structure.outputs)}"
         )
+    check_playable(f"node {node}", structure, inputs)
 
 
 def _operand_type(program: Skeleton, node: int, operand: Operand) -> TensorType:

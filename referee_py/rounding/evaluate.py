@@ -17,7 +17,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from repops.opset import Dtype
+from repops.opset import Dtype, Shape, lookup
 from repops.tensors import Array
 
 from ..errors import InvalidInput
@@ -43,9 +43,13 @@ class Kind(Enum):
 
 def kind(name: str, inputs: Sequence[Any], attrs: Attrs) -> Kind:
     """Of an operator on arrays, or on tensors of a library."""
+    return kind_of(name, _dtype(inputs[0]) if inputs else None, attrs)
+
+
+def _dtype(operand: Any) -> Dtype | None:
     # NOTE: the dtype of an array is "float32", of a tensor "torch.float32".
     dtypes = {"float32": Dtype.F32, "int64": Dtype.I64, "bool": Dtype.BOOL}
-    return kind_of(name, dtypes.get(str(inputs[0].dtype).rpartition(".")[2]) if inputs else None, attrs)
+    return dtypes.get(str(operand.dtype).rpartition(".")[2])
 
 
 def kind_of(name: str, first: Dtype | None, attrs: Attrs) -> Kind:
@@ -65,10 +69,19 @@ def has_log(name: str, inputs: Sequence[Any], attrs: Attrs, b: int) -> bool:
     """May an element of this operator have an entry?
 
     Not where nothing is free: at b = 32 elementary functions are repops-f32's, which are correctly rounded (and rsqrt
-    is two rounded operations).
+    is two rounded operations). And not where there is no element: the operands of such an operator may have shapes for
+    which no library has memory, or windows with more taps than there is time for.
     """
     what = kind(name, inputs, attrs)
-    return what == Kind.SUM or (what == Kind.ELEMENTARY and b < MAX_BITS)
+    if what != Kind.SUM and (what != Kind.ELEMENTARY or b == MAX_BITS):
+        return False
+    return has_elements(name, [(_dtype(operand), tuple(operand.shape)) for operand in inputs], attrs)
+
+
+def has_elements(name: str, inputs: Sequence[tuple[Dtype | None, Shape]], attrs: Attrs) -> bool:
+    """Whether the output of an operator that may have a log has any. Raises OpError if there is no output."""
+    ((_, shape),) = lookup(name).infer(inputs, attrs)  # type: ignore[arg-type]  # refuses what is no dtype
+    return 0 not in shape
 
 
 @dataclass(frozen=True, slots=True)

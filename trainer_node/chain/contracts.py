@@ -36,6 +36,7 @@ from referee_py.errors import InvalidInput
 from referee_py.game.shown import calls
 from referee_py.game.state import Move
 from referee_py.panel.state import Move as HearingMove
+from referee_py.program.playable import fitting
 from referee_py.trial import Move as TrialMove
 from referee_py.trial.shown import led
 
@@ -251,15 +252,15 @@ class Contracts:
         return self.jobs, self.panel, self.demands
 
     def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
-        """One transaction that makes these moves in a match, in order: all of them or none."""
-        made = calls(match.state, match.terms, moves, sender, now)
-        return _batch(self.referee, [Call.of(self.referee, name, *given) for name, given in made])
+        """One transaction that makes these moves in a match, in order, or the first of them if not all fit."""
+        made = list(calls(match.state, match.terms, moves, sender, now))
+        return _first(self.referee, made, 0)
 
     def trial_moves(self, trial: TrialInfo, moves: Sequence[TrialMove], sender: str, now: int) -> Call:
         """The same in a trial."""
         steps = led(trial.state, trial.dispute, moves, sender, now)
-        made = (trial_call(move, trial.suit, trial.dispute, state) for move, state in steps)
-        return _batch(self.court, [Call.of(self.court, name, *given) for name, given in made])
+        made = [trial_call(move, trial.suit, trial.dispute, state) for move, state in steps]
+        return _first(self.court, made, len(trial.dispute.records[0].inputs))
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int = 0) -> Call:
         """One transaction that makes a move in a hearing."""
@@ -313,6 +314,12 @@ class Contracts:
             address=address, abi=load_artifact(name).abi, decode_tuples=True
         )
         return contract
+
+
+def _first(contract: Contract, made: list[tuple[str, list[object]]], inputs: int) -> Call:
+    """One call of as many of these as fit into a transaction, about a node of so many inputs."""
+    every = [Call.of(contract, name, *given) for name, given in made]
+    return _batch(contract, every[: fitting([(call.action, len(call.data)) for call in every], inputs)])
 
 
 def _batch(contract: Contract, calls: list[Call]) -> Call:

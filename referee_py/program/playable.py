@@ -1,0 +1,174 @@
+"""Whether whoever is right about a node can always conclude: the one definition of what is playable.
+
+For every node of a program, whatever is disputed or demanded about it by whomever,
+
+- every move that an honest side may have to make fits into a transaction of MAX_BYTES bytes and MAX_GAS gas,
+- every piece that can be demanded has an answer, which does too,
+- every chain of steps that a trial may be about is computed in time: the operator table limits its length.
+
+A node that is not is refused by `validate`, before anybody stakes anything on it. The sizes are upper bounds, from a
+node's structure and the types of its inputs alone; tests/playability holds them against calls that are really encoded,
+and against gas that is really used.
+
+    word        32 bytes; an array or bytes has one more for its length, and one more for where it is
+    record      structure ‖ inputs ‖ outputs ‖ log
+    dispute     both records ‖ the structure's encoding ‖ mode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..commit.record import MAX_INPUTS, MAX_OUTPUTS
+from ..commit.tensor import LEAF_BYTES
+from ..errors import Unplayable
+from .structure import MAX_NODES, MAX_SLOTS, Structure, TensorType
+
+MAX_BYTES = 100_000
+"""Of a transaction's calldata. Public nodes relay 131,072 bytes of a transaction and no more; the rest is for its
+signature, and for whoever sends several moves at once."""
+MAX_GAS = 12_000_000
+"""Of a transaction. EIP-7825 caps one at 16,777,216; the rest is for estimates, which nodes raise by a quarter."""
+_WORD = 32
+_STATE_BYTES = 200
+"""The longest state of a chain: two exact sums and a count (docs/adjudication.md, section 2)."""
+_OPERANDS = 4
+"""The most that a step reads."""
+_DATA_DEPTH = 33
+"""A tensor has less than 2^40 elements of 8 bytes, in leaves of 1,024 bytes."""
+_NODE_DEPTH = (MAX_NODES - 1).bit_length()
+_SLOT_DEPTH = (MAX_SLOTS - 1).bit_length()
+_RUN_DEPTH = 48
+"""Of a run tree: there are fewer than 2^48 steps, and strides may leave all of them in one tree."""
+_LOG_BLOCK_BYTES, _LOG_DEPTH = 6144, 54
+"""Of a rounding log, whose blocks are of 1,024 elements (docs/rounding-logs.md, section 2)."""
+_DIGESTS, _BLOCKS = 256, 8
+"""What an answer to a demand of logs shows at once: of nodes, and of a log."""
+_POST_BYTES = 2048
+
+_SUIT, _SAID, _DOCKET, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
+_MOVE_GAS = 700_000
+"""What a move costs whatever its size: storage, events, a trial that begins, one step of the dearest chain."""
+_BYTE_GAS = 50
+"""Calldata, and what is done with it: hashing it, and copying it from contract to contract."""
+_RULE_GAS, _INPUT_GAS = 500_000, 16_000
+"""What a rule checks of a case, and of each input."""
+_BATCHED_BYTES = 4 * _WORD
+"""What a move has more as one of a batch, at most."""
+_CALL = 4 + 16 * _WORD
+"""The selector, places of what is dynamic, small numbers; and what a batch of one move adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The most that a move takes."""
+
+    move: str
+    bytes: int
+    gas: int
+
+
+def check_playable(where: str, node: Structure, inputs: Sequence[TensorType]) -> None:
+    """Raises Unplayable, naming the move, unless every move about the node fits. `where` begins the message."""
+    for load in loads(node, inputs):
+        for what, have, limit in (("bytes", load.bytes, MAX_BYTES), ("gas", load.gas, MAX_GAS)):
+            if have > limit:
+                raise Unplayable(
+                    f"{where}: {node.name} of {len(inputs)} inputs: {load.move} may take {have:,} {what}, a "
+                    f"transaction may take {limit:,}, so whoever is right about it might not get to say so; "
+                    "use fewer inputs (of a long cat: several short ones) or tensors of lower rank"
+                )
+
+
+def loads(node: Structure, inputs: Sequence[TensorType]) -> list[Load]:
+    """The most that each move about a node takes."""
+    sizes = move_bytes(node, inputs).items()
+    return [Load(move, size, move_gas(move, size, len(inputs))) for move, size in sizes]
+
+
+def move_gas(move: str, size: int, inputs: int) -> int:
+    """The most gas that a move of so many bytes takes, about a node of so many inputs."""
+    rule = _RULE_GAS + _INPUT_GAS * inputs if move in ("compare", "judge") else 0
+    return _MOVE_GAS + _BYTE_GAS * size + rule
+
+
+def fitting(moves: Sequence[tuple[str, int]], inputs: int) -> int:
+    """How many of these moves, (function, bytes) each, go into one transaction, from the first on; one at least.
+
+    They are about a node of so many inputs. What does not fit is planned again when these are on the chain.
+    """
+    size = gas = 0
+    for count, (move, length) in enumerate(moves):
+        size += length + _BATCHED_BYTES
+        gas += move_gas(move, length, inputs)
+        if count and (size > MAX_BYTES or gas > MAX_GAS):
+            return count
+    return len(moves)
+
+
+def hashes(count: int) -> int:
+    """Bytes of an array of so many hashes in calldata."""
+    return _WORD * (1 + count)
+
+
+def blob(size: int) -> int:
+    """Bytes of so many bytes in calldata."""
+    return _WORD * (1 + -(-size // _WORD))
+
+
+def record_bytes(inputs: int, outputs: int) -> int:
+    """Of a record in calldata."""
+    return 4 * _WORD + hashes(inputs) + hashes(outputs)
+
+
+def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
+    """Upper bounds of the calldata of every move that an honest side may have to make about a node.
+
+    NOTE: a liar's record may have as many inputs and outputs as any; so may the record that an input comes from.
+    """
+    encoded = blob(len(node.encode()))
+    own, any_ = record_bytes(len(inputs), len(node.outputs)), record_bytes(MAX_INPUTS, MAX_OUTPUTS)
+    exhibit = 4 * _WORD + encoded + hashes(_NODE_DEPTH)
+    dispute = 5 * _WORD + 2 * own + encoded
+    path = hashes(_NODE_DEPTH)
+    match = _CALL + _DOCKET + _POSITION
+    trial = _CALL + _SUIT + _SAID
+    tensors = _WORD + sum(_tensor_bytes(kind) for kind in inputs)
+    openings = _OPERANDS * (5 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH))
+    shown = 4 * _WORD + any_ + path + hashes(_RUN_DEPTH)
+    return {
+        "openRecord": match + any_,
+        "judgeStructure": match + exhibit + own + any_,
+        "judgeInput": match + exhibit + 2 * own + 7 * _WORD + any_ + path + hashes(_SLOT_DEPTH),
+        "judgeLog": match + exhibit + 2 * own + 4 * _WORD + path + hashes(_RUN_DEPTH),
+        "submit": match + exhibit + 2 * own,
+        "appeal": _CALL + 9 * _WORD + dispute,
+        "stand": _CALL + 9 * _WORD + dispute + own,
+        "showOutputs": trial + dispute,
+        "descend": trial + dispute + 5 * _WORD + 2 * hashes(_DATA_DEPTH),
+        "compare": trial
+        + dispute
+        + 2 * blob(LEAF_BYTES)
+        + tensors
+        + 3 * _WORD
+        + blob(_LOG_BLOCK_BYTES)
+        + hashes(_LOG_DEPTH),
+        "post": trial + blob(_POST_BYTES),
+        "answer": trial + blob(_POST_BYTES) + blob(_STATE_BYTES),
+        "judge": trial + dispute + tensors + blob(_STATE_BYTES) + _WORD + openings,
+        "answerDigests": _CALL + 9 * _WORD + hashes(_DIGESTS) + path + 2 * _WORD + hashes(_RUN_DEPTH),
+        "answerBlocks": _CALL
+        + 9 * _WORD
+        + 8 * _WORD
+        + path
+        + hashes(_RUN_DEPTH)
+        + hashes(_LOG_DEPTH)
+        + _BLOCKS * (_WORD + blob(_LOG_BLOCK_BYTES)),
+        "answerLeaf": _CALL + 9 * _WORD + shown + 14 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH),
+    }
+
+
+def _tensor_bytes(kind: TensorType) -> int:
+    """Of an input's type and data root in `compare` and `judge`."""
+    return (6 + len(kind.shape)) * _WORD

@@ -1,0 +1,418 @@
+"""One job on a local chain from two claims to payment: a right claim that moves second, and a lie.
+
+Whoever is right sends nothing before it has to. It lets its clock run down to a second for each move that it may still
+have to make, answers within one second from then on, and concludes in the last second that its clock has. The liar has
+all of its own time, answers at once, and shows first what it can; how it lies says `Style`.
+
+The Python twin (`Book`) plays along, so every move is planned from its states; the chain must take each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
+from functools import partial
+from random import Random
+from typing import Any
+
+from eth_abi import decode
+from eth_account import Account
+
+from referee_py.attestation import Verdict, sign
+from referee_py.game import clock
+from referee_py.game.book import Book
+from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
+from referee_py.game.rules import apply
+from referee_py.game.shown import DOCKET
+from referee_py.game.shown import calls as calls_of
+from referee_py.game.solver import plan
+from referee_py.game.state import Move, Phase
+from referee_py.game.state import Timeout as MatchTimeout
+from referee_py.game.view import ChainLog, LoggedView
+from referee_py.panel.contract import Hearing
+from referee_py.panel.solver import plan as plan_hearing
+from referee_py.panel.state import Adjudication, Appeal, Attest, HearingPhase, Rules
+from referee_py.program.playable import fitting
+from tests.referee_py.game.actions import address
+from tests.referee_py.game.chain import Chain, Transaction
+from tests.referee_py.game.synthetic import value
+from tests.referee_py.game.synthetic_run import Lie, Run
+
+from .demanded import Demanded
+from .job import CaseGraph, rounded
+from .table import Patience, Table, most_gas, whole
+from .trials import Style, Trials
+
+STAKE, REWARD, BOND = 1_000_000, 500_000, 10_000
+PERIOD, CLOCK = 400, 300
+TOO_LONG = 400
+"""Transactions of a job that has been going round in circles."""
+
+
+class Play:
+    """One job, from the post to the last withdrawal."""
+
+    def __init__(
+        self,
+        table: Table,
+        graph: CaseGraph,
+        lie: Lie,
+        *,
+        side: int,
+        style: Style,
+        adjudication: Adjudication,
+        seed: object,
+        singly: bool,
+    ) -> None:
+        """`side` is that of whoever is right; `singly` whether it sends moves one by one."""
+        self.table, self.graph, self.side, self.style = table, graph, side, style
+        self.rng, self.singly, self.patience = Random(repr(seed)), singly, Patience()
+        self.runs = [Run(graph), Run(graph, (lie,))]
+        self.right, self.liar, self.client, self.auditor = (
+            address(seed, name) for name in ("right", "liar", "client", "auditor")
+        )
+        self.key = value("key", seed)
+        self.verifiers = (
+            () if adjudication is Adjudication.ON_CHAIN else (str(Account.from_key(self.key).address),)
+        )
+        self.rules = Rules(adjudication, len(self.verifiers), 100, 100, CLOCK)
+        self.log = ChainLog()
+        players = self.right, self.liar
+        self.trials = Trials(table, graph, players, side=side, style=style, rng=self.rng, singly=singly)
+
+    @property
+    def pointless(self) -> bool:
+        """Whether the lie is none: the claims are one."""
+        return self.runs[0].root == self.runs[1].root
+
+    @property
+    def job(self) -> Job:
+        return self.book.jobs[self.job_id]
+
+    @property
+    def book(self) -> Book:
+        return self.table.book
+
+    @property
+    def chain(self) -> Chain:
+        return self.table.chain
+
+    @property
+    def now(self) -> int:
+        return self.chain.now
+
+    @property
+    def match(self) -> Match | None:
+        """The one that is open or whose hearing is."""
+        found = [
+            m
+            for m in self.book.matches.values()
+            if m.job_id == self.job_id and m.state.phase is not Phase.DONE
+        ]
+        return found[0] if found else None
+
+    @property
+    def hearing(self) -> Hearing | None:
+        found = [
+            h
+            for h in self.book.panel.hearings.values()
+            if h.terms.submission.job_id == self.job_id and h.state.phase is not HearingPhase.DONE
+        ]
+        return found[0] if found else None
+
+    # ------------------------------------------------------------------ the whole job
+
+    def play(self) -> None:
+        """To the end: the lie has lost its stake, the right root is accepted, and who claimed it lost nothing."""
+        everybody = [self.right, self.liar, self.client, self.auditor, *self.verifiers]
+        self.chain.fund(everybody)
+        before = self._balances(everybody)
+        self._register()
+        self._post()
+        self._claims()
+        self._demanded()
+        for _ in range(TOO_LONG):
+            if self.match is None and self.hearing is None:
+                break
+            self._turn()
+        self._jobs_call(
+            "finalize",
+            self.client,
+            (self.job_id,),
+            lambda now: self.book.finalize(self.job_id, now),
+            self._after(self.job.challenge_end),
+        )
+        self._withdraw()
+        after = self._balances(everybody)
+        job = self.job
+        assert job.ended is JobPhase.ACCEPTED, job
+        assert job.accepted is not None
+        assert job.groups[job.accepted].root == self.runs[0].root, "a lie is accepted"
+        gained = {
+            account: after[account] + self.table.fees.get(account, 0) - before[account]
+            for account in everybody
+        }
+        assert gained[self.right] >= 0, f"whoever is right has paid: {gained}"
+        assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
+
+    def _demanded(self) -> None:
+        """Somebody demands places under the right root, and of the logs; the answers come in the last second."""
+        who = self.auditor, self.right
+        Demanded(self.table, self.graph, self.runs[0], self.job_id, who, self.rng).play()
+
+    def _balances(self, accounts: Sequence[str]) -> dict[str, int]:
+        found = self.chain.batch([("eth_getBalance", [account, "latest"]) for account in accounts])
+        return dict(zip(accounts, (int(amount, 16) for amount in found), strict=True))
+
+    def _after(self, instant: int) -> int:
+        return max(instant, self.now + 1)
+
+    # ------------------------------------------------------------------ the job
+
+    def _register(self) -> None:
+        registry, panel = self.chain.registry, self.book.panel
+        for verifier in self.verifiers:
+            data = registry.calldata("register", self.chain.panel.address, "http://verifier")
+            self.table.send(
+                "registry.register",
+                Transaction(verifier, registry.address, data, BOND),
+                lambda _, v=verifier: panel.registry.register(panel.address, v, BOND),
+            )
+
+    def _post(self) -> None:
+        program = self.graph.header
+        self.terms = JobTerms(
+            program,
+            1 if rounded(self.graph) else 2,
+            STAKE,
+            PERIOD,
+            PERIOD,
+            PERIOD,
+            self.rules,
+            self.verifiers,
+        )
+        encoded = [getattr(program, f.name) for f in fields(program)]
+        wire = (
+            *(
+                (*encoded[:-1], list(program.strides)),
+                value("file"),
+                "http://client",
+                self.chain.referee.address,
+            ),
+            *(self.terms.slots, STAKE, PERIOD, PERIOD, PERIOD, astuple(self.rules), list(self.verifiers)),
+        )
+        data = self.chain.jobs.calldata("post", wire)
+        made = Transaction(self.client, self.chain.jobs.address, data, REWARD)
+        self.table.send("jobs.post", made, self._posted)
+        self.job_id = int(self.chain.receipts[made.hash]["logs"][-1]["topics"][1], 16)
+        assert self.job_id in self.book.jobs, "the book counts other jobs"
+
+    def _posted(self, now: int) -> None:
+        self.book.post(self.terms, self.client, REWARD, now)
+
+    def _claims(self) -> None:
+        """Who claims first is side 0; in rounded-f64 that is the trainer, and the other challenges."""
+        order = [(self.right, self.runs[0]), (self.liar, self.runs[1])]
+        if self.side:
+            order.reverse()
+        logs, salt = self.graph.logs, value("salt")
+        for account, run in order[: self.terms.slots]:
+            self._jobs_call(
+                "join",
+                account,
+                (self.job_id,),
+                partial(self.book.join, self.job_id, account, STAKE),
+                value=STAKE,
+            )
+            self._commit("commit", account, run, logs, self.book.commit)
+        for account, run in order[: self.terms.slots]:
+            claim, wire = self._claim(run)
+            self._jobs_call(
+                "reveal",
+                account,
+                (self.job_id, wire, logs, salt),
+                lambda now, c=claim, a=account: self.book.reveal(self.job_id, c, logs, salt, a, now),
+            )
+        for account, run in order[self.terms.slots :]:
+            self._commit("commitChallenge", account, run, bytes(32), self.book.commit_challenge)
+            self._idle()
+            claim, wire = self._claim(run)
+            self._jobs_call(
+                "challenge",
+                account,
+                (self.job_id, wire, salt),
+                lambda now, c=claim, a=account: self.book.challenge(self.job_id, c, salt, a, STAKE, now),
+                value=STAKE,
+            )
+        self._rename()
+
+    def _idle(self) -> None:
+        """Some blocks pass: a challenge needs a commitment that is old enough."""
+        for _ in range(4):
+            self.chain.mine([], self.now + 1)
+
+    def _commit(self, name: str, account: str, run: Run, logs: bytes, play: Any) -> None:
+        where = self.book.chain_id, self.book.address, self.job_id, account
+        made = commitment(*where, run.root, run.last, logs, value("salt"))
+        self._jobs_call(name, account, (self.job_id, made), lambda now: play(self.job_id, made, account, now))
+
+    def _claim(self, run: Run) -> tuple[Claim, tuple[object, ...]]:
+        claim = Claim(run.root, run.last, tuple(run.last_path))
+        return claim, (claim.root, claim.last, list(claim.last_path), "http://party")
+
+    def _jobs_call(
+        self,
+        name: str,
+        sender: str,
+        arguments: tuple[Any, ...],
+        play: Callable[[int], object],
+        at: int | None = None,
+        value: int = 0,
+    ) -> None:
+        data = self.chain.jobs.calldata(name, *arguments)
+        self.table.send(f"jobs.{name}", Transaction(sender, self.chain.jobs.address, data, value), play, at)
+
+    def _rename(self) -> None:
+        """The chain's id for the match that has just been opened."""
+        topic = "0x" + self.chain.referee.topics["Opened"].hex()
+        for receipt in self.chain.receipts.values():
+            for entry in receipt["logs"]:
+                if entry["topics"][0] == topic:
+                    number = decode([DOCKET], bytes.fromhex(entry["data"][2:]))[0][3]
+                    self.book.rename(
+                        max(self.book.matches, key=self._age), int(entry["topics"][1], 16), number
+                    )
+
+    def _age(self, match_id: int) -> int:
+        return self.book.matches[match_id].terms.number
+
+    def _withdraw(self) -> None:
+        purses = (
+            (self.chain.jobs, self.book),
+            (self.chain.panel, self.book.panel),
+            (self.chain.demands, self.book.demands),
+        )
+        for contract, purse in purses:
+            for account in (self.right, self.liar):
+                if purse.credits.get(account):
+                    made = Transaction(account, contract.address, contract.calldata("withdraw"))
+                    self.table.send("withdraw", made, lambda _, p=purse, a=account: p.withdraw(a))
+
+    # ------------------------------------------------------------------ turns
+
+    def _turn(self) -> None:
+        """The liar moves if it likes, else whoever is right, when it has to."""
+        match, hearing = self.match, self.hearing
+        if hearing is not None:
+            number = self.book.panel.trial_of(hearing.terms.hearing_id)
+            if number is not None:
+                self.trials.turn(number, self.book.panel.trials[number])
+            else:
+                self._hearing_turn(hearing)
+            return
+        assert match is not None
+        self._match_turn(match)
+
+    # ------------------------------------------------------------------ the match
+
+    def _match_turn(self, match: Match) -> None:
+        state, other = match.state, 1 - self.side
+        late = clock.late(state, self.now + 1)
+        assert not late >> self.side & 1, "whoever is right is late"
+        if (
+            not late
+            and self.style is not Style.MUTE
+            and (moves := self._match_plan(match, other, self.runs[1]))
+        ):
+            self._match_send(match, moves[:1], self.liar, self.now + 1)
+            return
+        moves = self._match_plan(match, self.side, self.runs[0])
+        if not moves:
+            late_at = min(clock.deadline(state, s) for s in (0, 1) if clock.owing(state) >> s & 1) + 1
+            assert clock.late(state, self._after(late_at)) == 1 << other, (
+                "nobody can move, and it is not the liar's turn"
+            )
+            self._match_send(match, [MatchTimeout()], self.right, self._after(late_at))
+            return
+        sizes = [
+            (name, len(data)) for name, data in self._match_calls(match, moves, self.right, self.now + 1)
+        ]
+        moves = moves[: 1 if self.singly else fitting(sizes, 0)]
+        after = state
+        for move in moves:
+            after = apply(after, match.terms, move, self.right, self.now + 1)
+        owes = clock.owing(state) >> self.side & 1
+        at = self.now + 1
+        if owes and not late:
+            deadline = clock.deadline(state, self.side)
+            at = self.patience.when(self.now, deadline, over=after.phase is Phase.DONE)
+        self._match_send(match, moves, self.right, at)
+
+    def _match_plan(self, match: Match, side: int, run: Run) -> list[Move]:
+        began = time.process_time()
+        found = plan(
+            match.state,
+            match.terms,
+            side,
+            may_refine=True,
+            own=run,
+            opponent=LoggedView(self.log, 1 - side),
+            now=self.now + 1,
+            concede=False,
+        )
+        self.table.bill.solver_seconds = max(self.table.bill.solver_seconds, time.process_time() - began)
+        return found
+
+    def _match_calls(
+        self, match: Match, moves: Sequence[Move], sender: str, at: int
+    ) -> list[tuple[str, bytes]]:
+        made = calls_of(match.state, match.terms, moves, sender, at)
+        return [(name, self.chain.referee.calldata(name, *given)) for name, given in made]
+
+    def _match_send(self, match: Match, moves: Sequence[Move], sender: str, at: int) -> None:
+        referee, before = self.chain.referee, match.state
+        made = self._match_calls(match, moves, sender, at)
+        data = whole(referee, made)
+        self.table.send(
+            "+".join(f"referee.{name}" for name, _ in made),
+            Transaction(sender, referee.address, data),
+            lambda now: self.book.play(match.terms.match_id, moves, sender, now),
+            at,
+            most_gas(made),
+        )
+        for move in moves:
+            after = apply(before, match.terms, move, sender, at)
+            self.log.observe(before, move, after)
+            before = after
+
+    # ------------------------------------------------------------------ hearings
+
+    def _hearing_turn(self, hearing: Hearing) -> None:
+        """The verifier signs the lie; whoever is right appeals in the last second."""
+        state, terms = hearing.state, hearing.terms
+        if state.phase is HearingPhase.VOTING and self.now + 1 < state.until and self.style is not Style.MUTE:
+            lie = terms.submission.records[1 - self.side]
+            verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, lie)
+            vote = Attest(terms.submission, lie, sign(verdict, terms.chain_id, terms.panel, self.key))
+            self._hearing_send(hearing, vote, self.liar, self.now + 1)
+            return
+        right = terms.dispute.records[self.side]
+        last = self._after(state.until - 1)
+        for at in (last, self._after(state.until)):
+            move = plan_hearing(state, terms, self.right, right, at)
+            if move is not None:
+                self._hearing_send(hearing, move, self.right, at)
+                return
+        raise AssertionError(f"nothing is due: {state}")
+
+    def _hearing_send(self, hearing: Hearing, move: Any, sender: str, at: int) -> None:
+        paid = STAKE if isinstance(move, Appeal) else 0
+        data = self.chain.panel.calldata(move.function, *move.arguments(hearing.terms.hearing_id))
+        self.table.send(
+            f"panel.{move.function}",
+            Transaction(sender, self.chain.panel.address, data, paid),
+            lambda now: self.book.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
+            at,
+            most_gas([(move.function, data)]),
+        )

@@ -1,0 +1,89 @@
+"""A local chain with all contracts and the Python twin beside it, and what transactions took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from eth_utils.address import to_checksum_address
+
+from referee_py.game.book import Book
+from referee_py.panel.registry import Registry
+from referee_py.program.playable import MAX_GAS, move_gas
+from tests.referee_py.game.chain import Chain, Contract, Transaction
+
+MIN_STAKE, LEAVE_DELAY = 100, 15
+RESERVE = 80
+"""Seconds that whoever is right keeps for the moves that it may still have to make."""
+
+
+class Patience:
+    """When whoever is right moves: not before it has to."""
+
+    def __init__(self) -> None:
+        self._reserve = RESERVE
+
+    def when(self, now: int, deadline: int, *, over: bool) -> int:
+        """In the last second if that ends it, else with a second for each move that may follow."""
+        self._reserve = max(self._reserve - 1, 1)
+        return max(now + 1, deadline if over else deadline - self._reserve)
+
+
+@dataclass
+class Bill:
+    """What transactions took: by contract and functions, the most bytes and the most gas."""
+
+    bytes: dict[str, int] = field(default_factory=dict)
+    gas: dict[str, int] = field(default_factory=dict)
+    solver_seconds: float = 0.0
+    transactions: int = 0
+
+    def add(self, name: str, size: int, gas: int) -> None:
+        self.bytes[name] = max(self.bytes.get(name, 0), size)
+        self.gas[name] = max(self.gas.get(name, 0), gas)
+        self.transactions += 1
+
+
+class Table:
+    """A chain with all contracts, and the book that goes with it."""
+
+    def __init__(self, url: str) -> None:
+        self.chain = Chain(url, MIN_STAKE, LEAVE_DELAY)
+        addresses = (
+            to_checksum_address(c.address) for c in (self.chain.jobs, self.chain.referee, self.chain.panel)
+        )
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
+        self.bill = Bill()
+        self.fees: dict[str, int] = {}
+        """What everybody has paid for gas."""
+
+    def send(
+        self,
+        name: str,
+        transaction: Transaction,
+        play: Callable[[int], object],
+        at: int | None = None,
+        most_gas: int = MAX_GAS,
+    ) -> None:
+        """In a block of its own at an instant; the next one if none is given. Chain and book must take it."""
+        at = self.chain.now + 1 if at is None else at
+        assert at > self.chain.now, f"{name} at {at}, and it is {self.chain.now}"
+        play(at)
+        (accepted,) = self.chain.mine([transaction], at)
+        assert accepted, f"{name} is refused at {at}: {self.chain.refusals([transaction], at)}"
+        receipt = self.chain.receipts[transaction.hash]
+        gas = int(receipt["gasUsed"], 16)
+        assert gas <= most_gas, f"{name} takes {gas} gas, and should take {most_gas} at most"
+        paid = gas * int(receipt["effectiveGasPrice"], 16)
+        self.fees[transaction.sender] = self.fees.get(transaction.sender, 0) + paid
+        self.bill.add(name, len(transaction.data), gas)
+
+
+def most_gas(made: Sequence[tuple[str, bytes]], inputs: int = 0) -> int:
+    """What `playable` says that these calls take at most, about a node of so many inputs."""
+    return sum(move_gas(name, len(data), inputs) for name, data in made)
+
+
+def whole(contract: Contract, made: Sequence[tuple[str, bytes]]) -> bytes:
+    """Calls as one."""
+    return made[0][1] if len(made) == 1 else contract.calldata("multicall", [data for _, data in made])

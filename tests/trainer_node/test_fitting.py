@@ -1,0 +1,35 @@
+"""A party sends several moves at once as far as a transaction holds them, and the others once these are mined."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+from web3 import Web3
+
+from referee_py.program.playable import MAX_BYTES
+from referee_py.trial import Suit, dispute_hash, open_trial
+from referee_py.trial.solver import plan
+from tests.referee_py.trial.parties import Known, Setting
+from trainer_node.chain import Contracts
+from trainer_node.chain.contracts import Deployment
+
+PLAYERS = ("0x" + "11" * 20, "0x" + "22" * 20)
+
+
+def test_a_trial_of_most_inputs_takes_more_than_one_transaction() -> None:
+    rng = np.random.default_rng(3)
+    inputs = [rng.standard_normal(3).astype(np.float32) for _ in range(255)]
+    for count, whole in ((2, True), (255, False)):
+        setting = Setting.of("cat", inputs[:count], {"dim": 0}, 0.7, 0)
+        assert setting is not None
+        state = open_trial(setting.dispute, PLAYERS, (100, 100), 0)
+        moves = plan(state, setting.dispute, 0, setting.sides[0], Known(setting.sides[1].outputs), 1)
+        suit = Suit(PLAYERS[0], 1, PLAYERS, dispute_hash(setting.dispute))
+        trial = SimpleNamespace(state=state, dispute=setting.dispute, suit=suit)
+        contracts = Contracts(Web3(), Deployment(1, 1, {"Court": PLAYERS[0]}, {}))
+        call = contracts.trial_moves(trial, moves, PLAYERS[0], 1)  # type: ignore[arg-type]
+        sent = call.action.split("+")
+        assert len(call.data) <= MAX_BYTES
+        assert sent[0] == "showOutputs"
+        assert (len(sent) == len(moves)) == whole, (sent, moves)
