@@ -4,18 +4,16 @@ pragma solidity ^0.8.34;
 import {Timed} from "./Timed.sol";
 import {Hash} from "./commit/Hash.sol";
 import {Merkle} from "./commit/Merkle.sol";
-import {Modes} from "./commit/Modes.sol";
-import {Programs} from "./commit/Programs.sol";
 import {IDemands} from "./interfaces/IDemands.sol";
-import {Claim, Group, Job, JobPhase, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
-import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+import {Claim, Group, JobPhase, KeptJob, MAX_URI, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
+import {INotary} from "./interfaces/INotary.sol";
 import {Board} from "./jobs/Board.sol";
 import {Withheld} from "./jobs/Withheld.sol";
 
 /// @title Jobs
 /// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, what is demanded in
-/// `jobs/Withheld`, payments in `Escrow`;
-/// here is what trainers and challengers do, and the end.
+/// `jobs/Withheld`, payments in `Escrow`; here is what trainers and challengers do, and the end. What can be posted the
+/// Notary says.
 contract Jobs is Withheld {
     // ------------------------------------------------------------------ storage
 
@@ -24,22 +22,29 @@ contract Jobs is Withheld {
         uint64 committedAt;
     }
 
+    uint32 public immutable COMMIT_AGE;
+
     /// @dev Number of a sender's slot plus one, so that zero says none.
     mapping(uint256 jobId => mapping(address trainer => uint256)) private _slotOf;
     mapping(uint256 jobId => mapping(address challenger => Challenge)) private _challenges;
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IVerifierRegistry registry, IDemands demands, uint256 minStake, uint32 minPeriod)
+    constructor(INotary notary, IDemands demands, uint32 commitAge)
         Timed(demands.TIME())
-        Board(registry, minStake, minPeriod)
+        Board(notary)
         Withheld(demands)
-    {}
+    {
+        // SAFETY: of age zero a commitment could be made and shown in one block; of the age of a period none would ever be in time.
+        uint32 most = notary.MIN_PERIOD() - 1;
+        if (commitAge == 0 || commitAge > most) revert BadCommitAge(commitAge, 1, most);
+        COMMIT_AGE = commitAge;
+    }
 
     // ------------------------------------------------------------------ moves
 
     function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         Trainer[] storage trainers = _trainers[jobId];
         _checkStake(job);
         if (trainers.length >= job.terms.slots) revert NoFreeSlot(jobId);
@@ -51,7 +56,7 @@ contract Jobs is Withheld {
     }
 
     function commit(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Training) {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         Trainer storage trainer = _trainer(jobId);
         if (trainer.commitment != 0) revert AlreadyCommitted(jobId, msg.sender);
         if (commitment == 0) revert EmptyCommitment();
@@ -67,7 +72,7 @@ contract Jobs is Withheld {
         nonReentrant
         during(jobId, JobPhase.Reveal)
     {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         Trainer storage trainer = _trainer(jobId);
         if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
         if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
@@ -75,7 +80,7 @@ contract Jobs is Withheld {
         if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
         _checkClaim(job, claim);
         if (logs != 0) {
-            if (!Modes.rounded(job.terms.program.mode)) revert UnexpectedLogs(logs);
+            if (!job.terms.rounded) revert UnexpectedLogs(logs);
             job.logs = logs;
             emit LogsRevealed(jobId, logs);
         }
@@ -99,11 +104,11 @@ contract Jobs is Withheld {
         nonReentrant
         during(jobId, JobPhase.Challenge)
     {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         _checkStake(job);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
         // SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
-        if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
+        if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
         if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
         // SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
         if (_isClaimed(jobId, claim.root)) revert RootClaimed(claim.root);
@@ -114,12 +119,13 @@ contract Jobs is Withheld {
     }
 
     function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
         _checkDemands(jobId, job);
 
-        // SAFETY: a root is accepted only if anybody could have disputed it to the end; here somebody found no place.
-        if (_claims[jobId].length == MAX_CLAIMS) return _void(jobId, job);
+        // SAFETY: a root is accepted only if anybody could have disputed it to the end; here somebody found no place, or nobody
+        // could know which root is right.
+        if (_claims[jobId].length == MAX_CLAIMS || job.finder != address(0)) return _void(jobId, job);
         _burnUnrevealed(jobId, job);
         if (job.waiting == 0) {
             job.ended = JobPhase.Unclaimed;
@@ -139,7 +145,7 @@ contract Jobs is Withheld {
     // ------------------------------------------------------------------ money
 
     /// @dev Stakes back to the members that have not lost; the reward to those of them that hold a slot.
-    function _payGroup(uint256 jobId, Job storage job, Group storage group) private {
+    function _payGroup(uint256 jobId, KeptJob storage job, Group storage group) private {
         StakedClaim[] storage claims = _claims[jobId];
         uint256 slots;
         for (uint256 i = group.spokesman; i < group.members.length; ++i) {
@@ -161,7 +167,7 @@ contract Jobs is Withheld {
     }
 
     /// @dev Who took a slot and showed no claim kept another from it.
-    function _burnUnrevealed(uint256 jobId, Job storage job) private {
+    function _burnUnrevealed(uint256 jobId, KeptJob storage job) private {
         uint256 unrevealed = _trainers[jobId].length - job.reveals;
         _credit(BURNED, unrevealed * job.terms.stake);
     }
@@ -194,23 +200,25 @@ contract Jobs is Withheld {
         return _trainers[jobId][slot - 1];
     }
 
-    function _checkStake(Job storage job) private view {
+    function _checkStake(KeptJob storage job) private view {
         if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
     }
 
-    /// @dev SAFETY: who has seen a claim on its way into a block can commit to it in that block at the earliest.
+    /// @dev SAFETY: who has seen a claim on its way into a block can commit to it in that block at the earliest, so the claim
+    /// has `COMMIT_AGE` seconds of blocks to get in before a copy of it is old enough.
     function _checkCommitted(uint256 jobId, Claim calldata claim, bytes32 salt) private view {
         Challenge storage committed = _challenges[jobId][msg.sender];
         if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);
-        if (block.timestamp <= committed.committedAt) revert TooSoon(committed.committedAt);
+        uint256 from = uint256(committed.committedAt) + COMMIT_AGE;
+        if (block.timestamp < from) revert TooSoon(from);
         bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, 0, salt);
         if (have != committed.commitment) revert WrongCommitment(have, committed.commitment);
     }
 
     /// @dev `last` must be the last checkpoint of the run.
-    function _checkClaim(Job storage job, Claim calldata claim) private view {
+    function _checkClaim(KeptJob storage job, Claim calldata claim) private view {
         if (bytes(claim.uri).length > MAX_URI) revert UriTooLong(bytes(claim.uri).length);
-        uint64 count = Programs.checkpoints(job.terms.program.steps, job.terms.program.strides[0]);
+        uint64 count = job.terms.checkpoints;
         Merkle.check(Hash.RUN_TREE, claim.root, claim.last, count - 1, Merkle.depth(count), claim.lastPath);
     }
 }

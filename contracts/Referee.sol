@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Modes} from "./commit/Modes.sol";
+import {Calls} from "./commit/Calls.sol";
 import {Programs} from "./commit/Programs.sol";
 import {Program} from "./interfaces/IJobs.sol";
+import {IJudge} from "./interfaces/IJudge.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
 import {Docket, Match, Reason} from "./interfaces/IReferee.sol";
 import {Clock} from "./match/Clock.sol";
-import {Judge} from "./match/Judge.sol";
 import {MatchBase} from "./match/MatchBase.sol";
+import {Node} from "./match/Node.sol";
 import {Walk} from "./match/Walk.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
 /// @title Referee
-/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Judge (at a node).
+/// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Node (at the disputed node); what is right there the Judge says.
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
-contract Referee is Walk, Judge, Multicall {
+contract Referee is Walk, Node, Multicall {
     // ------------------------------------------------------------------ storage
-
-    uint32 public constant OPSET_VERSION = 1;
 
     uint256 public matchCount;
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IPanel panel) MatchBase(panel) {}
+    constructor(IJudge judge, IPanel panel) MatchBase(judge, panel) {}
 
     // ------------------------------------------------------------------ moves
 
@@ -39,7 +38,7 @@ contract Referee is Walk, Judge, Multicall {
         if (jobId > type(uint56).max) revert JobIdTooLarge(jobId, type(uint56).max);
         // NOTE: of a program only this much matters here: the rest is whatever a Jobs contract likes its matches to be about.
         if (program.steps >= Programs.STEP_LIMIT) revert Programs.BadSteps(program.steps);
-        _checkKnown(program);
+        Programs.checkKnown(program);
 
         Docket memory docket = Docket(roots, players, clock, ++matchCount, program);
         // SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
@@ -63,10 +62,8 @@ contract Referee is Walk, Judge, Multicall {
 
     // ------------------------------------------------------------------ views
 
-    function check(Program calldata program) external view returns (bytes32) {
-        _checkKnown(program);
-        Programs.check(program);
-        return Programs.hash(program);
+    function check(Program calldata) external view returns (bytes32) {
+        Calls.relay(address(JUDGE));
     }
 
     function getMatch(uint256 matchId) external view returns (Match memory) {
@@ -80,11 +77,5 @@ contract Referee is Walk, Judge, Multicall {
 
     function deadline(uint256 matchId) public view returns (uint256 instant) {
         (instant,) = Clock.due(_matches[matchId]);
-    }
-
-    function _checkKnown(Program calldata program) private pure {
-        if (program.opsetVersion != OPSET_VERSION) revert UnknownOpset(program.opsetVersion);
-        bool known = program.mode == Modes.REPOPS_F32 || Modes.rounded(program.mode);
-        if (!known) revert UnknownMode(program.mode);
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import repops
 import structlog
 
@@ -42,12 +44,16 @@ def challenger(node: Node, workshop: Workshop) -> Party:
     told: set[tuple[int, bytes]] = set()
     begun: set[int] = set()
 
+    @cache
+    def commit_age() -> int:
+        return node.client.snapshot().commit_age()
+
     def worth(job: Job, now: int) -> bool:
         """SAFETY: a run without an end would keep us from all other jobs."""
         if not unless(job, too_uncertain(job, node.settings.allow_probable_bounds)):
             return False
         ready_in_s = workshop.ready_in_s(job)
-        return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now))
+        return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: Job) -> bool:
         risk = too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake)

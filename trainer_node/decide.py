@@ -57,12 +57,24 @@ def trainer_acts(job: Job, me: str, own: Claim | None, *, willing: bool) -> list
     return _closing(job, job.claim_of(me) is not None)
 
 
-def too_late(job: Job, ready_in_s: float, now: int) -> str | None:
-    """Why a job cannot be done in time: before training ends, or for a challenger before the challenges do."""
+def too_late(job: Job, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
+    """Why a job cannot be done in time: before training ends, or for a challenger before the challenges do.
+
+    ``commit_age``: how old a challenger's commitment must be; zero for a trainer, who does not have to wait.
+    """
     left = (job.commit_end if job.phase is JobPhase.TRAINING else job.challenge_end) - now
-    if MARGIN * ready_in_s <= left:
+    if MARGIN * ready_in_s + commit_age <= left:
         return None
-    return f"the result may take {MARGIN * ready_in_s:.0f} s, the time for it ends in {left} s"
+    waits = f" and its commitment must be {commit_age} s old" if commit_age else ""
+    return f"the result may take {MARGIN * ready_in_s:.0f} s{waits}, the time for it ends in {left} s"
+
+
+def unripe(job: Job, commit_age: int, now: int) -> str | None:
+    """Why a commitment made now is of no use. NOTE: a group that dies, or a demand, may still give more time."""
+    left = job.challenge_end - now
+    if commit_age < left:
+        return None
+    return f"a commitment must be {commit_age} s old to challenge with it, the challenges end in {left} s"
 
 
 def too_slow(job: Job, effort: Effort) -> str | None:
@@ -133,8 +145,10 @@ def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> 
     if job.phase is JobPhase.CHALLENGE and mode is Mode.CHALLENGE and own is not None:
         claimed = job.group_of_root(own.root)
         absent = claimed is None or claimed.dead
-        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill.
-        if absent and job.claims and job.claim_of(me) is None:
+        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill. Where
+        # nothing will be accepted there is nothing to claim for, but to show a liar wrong.
+        needed = bool(disagreements(job, own)) if job.finder is not None else bool(job.claims)
+        if absent and needed and job.claim_of(me) is None:
             return [Do.CHALLENGE]
     return _closing(job, job.claim_of(me) is not None)
 

@@ -1,10 +1,10 @@
 """Put the contracts on a chain and write down where they are.
 
-Timekeeper(guardian, budget)     the rules, a contract for each family of operators
+Timekeeper(guardian, budget)     Judge()     the rules, a contract for each family of operators
 VerifierRegistry(minBond, leaveDelay, time)
 Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
-Panel(court, registry)     Referee(panel)
-Demands(price, time)     Jobs(registry, demands, minStake, minPeriod)
+Panel(court, registry)     Referee(judge, panel)
+Demands(price, time)     Notary(registry, minStake, minPeriod)     Jobs(notary, demands, commitAge)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
@@ -57,6 +57,9 @@ class Parameters:
     demand_price: int = 10**9
     """Wei a gas that whoever answers a demand is paid. SAFETY: more than gas costs on this chain, or to be asked costs
     the honest; far more, and to withhold what will be demanded pays."""
+    commit_age: int = 48
+    """How old a commitment must be for a challenge: four blocks of 12 s, in which whoever sees the challenge cannot
+    copy it. Less than ``min_period``, in which a challenge must get through."""
     guardian: str = NOBODY
     """Who may stop all clocks, and let them run again; nobody by default."""
     pause_budget: int = 30 * DAY_S
@@ -168,12 +171,13 @@ def constructor_arguments(
         case "Panel":
             return addresses["Court"], addresses["VerifierRegistry"]
         case "Referee":
-            return (addresses["Panel"],)
+            return addresses["Judge"], addresses["Panel"]
         case "Demands":
             return parameters.demand_price, addresses["Timekeeper"]
+        case "Notary":
+            return addresses["VerifierRegistry"], parameters.min_stake, parameters.min_period
         case "Jobs":
-            registry, demands = addresses["VerifierRegistry"], addresses["Demands"]
-            return registry, demands, parameters.min_stake, parameters.min_period
+            return addresses["Notary"], addresses["Demands"], parameters.commit_age
     return ()
 
 

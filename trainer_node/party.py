@@ -23,7 +23,7 @@ from referee_py.trial.solver import Operator
 from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
-from .decide import Do, appeal_bond, seats
+from .decide import Do, appeal_bond, seats, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
@@ -91,6 +91,8 @@ class Party:
         self._respondent: Respondent | None = None
         self._demander: Demander | None = None
         self._over: set[int] = set()
+        self._unripe: set[tuple[int, int]] = set()
+        """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
         self._reserved = node.reserved
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
@@ -216,12 +218,24 @@ class Party:
             elif act is Do.REVEAL:
                 self._send(Call.of(jobs, "reveal", job.id, claim, own.logs, salt))
             elif act is Do.CHALLENGE:
-                # NOTE: the commitment first; the claim when it is seen on the chain.
                 committed = commitment(*where, own.root, own.last, NO_LOG, salt)
-                if snapshot.challenge_of(job.id, key.address) != committed:
-                    self._send(Call.of(jobs, "commitChallenge", job.id, committed))
-                else:
-                    self._send(Call.of(jobs, "challenge", job.id, claim, salt, value=job.stake))
+                self._challenge(snapshot, job, committed, (claim, salt))
+
+    def _challenge(self, snapshot: Snapshot, job: Job, committed: bytes, shown: tuple[object, ...]) -> None:
+        """The commitment first; the claim when that is seen on the chain.
+
+        NOTE: until it is old enough the claim is refused when it is simulated, which costs nothing.
+        """
+        jobs = self._client.contracts.jobs
+        if snapshot.challenge_of(job.id, self._me) == committed:
+            self._send(Call.of(jobs, "challenge", job.id, *shown, value=job.stake))
+            return
+        reason = unripe(job, snapshot.commit_age(), snapshot.now)
+        if reason is None:
+            self._send(Call.of(jobs, "commitChallenge", job.id, committed))
+        elif (job.id, job.challenge_end) not in self._unripe:
+            self._unripe.add((job.id, job.challenge_end))
+            _log.warning("challenge.too_late", job=job.id, reason=reason)
 
     def _send(self, call: Call) -> None:
         assert self._transactions is not None

@@ -2,11 +2,14 @@
 pragma solidity ^0.8.34;
 
 import {Program} from "../interfaces/IJobs.sol";
+import {IReferee} from "../interfaces/IReferee.sol";
 import {Hash} from "./Hash.sol";
+import {Modes} from "./Modes.sol";
 
 /// @title Programs
 /// @notice The limits of a program, its hash, and how many checkpoints an interval has at a stride.
 library Programs {
+    uint32 internal constant OPSET_VERSION = 1;
     uint256 internal constant NODE_LIMIT = 1 << 24;
     uint256 internal constant STEP_LIMIT = 1 << 48;
     uint256 internal constant TENSOR_LIMIT = 1 << 20;
@@ -19,6 +22,13 @@ library Programs {
     error BadStrideCount(uint256 count);
     /// @notice Stride `position` does not divide the one before, is not below it, or (the last one) is not 1.
     error BadStride(uint256 position, uint64 stride);
+
+    /// @notice Reverts unless its opset version and its mode are those that can be judged here.
+    function checkKnown(Program calldata program) internal pure {
+        if (program.opsetVersion != OPSET_VERSION) revert IReferee.UnknownOpset(program.opsetVersion);
+        bool known = program.mode == Modes.REPOPS_F32 || Modes.rounded(program.mode);
+        if (!known) revert IReferee.UnknownMode(program.mode);
+    }
 
     /// @notice Reverts unless every field is within its limits.
     function check(Program calldata program) internal pure {

@@ -5,6 +5,9 @@ import {IEscrow} from "./IEscrow.sol";
 import {Reason} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
+// Long enough for any host name and path, short enough to list.
+uint256 constant MAX_URI = 512;
+
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
 struct Program {
     uint32 opsetVersion;
@@ -81,7 +84,43 @@ enum JobPhase {
     Void
 }
 
-/// @notice A job as it is kept.
+/// @notice What the game of a job goes by, of its terms.
+struct Conditions {
+    address referee;
+    uint8 slots;
+    /// @dev A mode with rounding logs.
+    bool rounded;
+    uint32 revealPeriod;
+    uint32 challengePeriod;
+    uint256 stake;
+    /// @dev Leaves of a run tree at the first stride.
+    uint64 checkpoints;
+    Rules rules;
+}
+
+/// @notice A job as it is kept. Its terms are written once, as the code of an account, because most of them are only shown.
+struct KeptJob {
+    Conditions terms;
+    /// @dev The account whose code is the encoding of all terms.
+    address file;
+    address client;
+    uint64 posted;
+    uint256 reward;
+    uint64 commitEnd;
+    uint64 revealEnd;
+    uint64 challengeEnd;
+    JobPhase ended;
+    uint8 commitments;
+    uint8 reveals;
+    uint8 openMatches;
+    uint8 waiting;
+    bytes32 acceptedRoot;
+    bytes32 acceptedLast;
+    bytes32 logs;
+    address finder;
+}
+
+/// @notice A job as it is shown.
 struct Job {
     Terms terms;
     address client;
@@ -105,6 +144,8 @@ struct Job {
     /// @dev A mode with rounding logs: the root of the run's logs, as the one trainer has revealed it. An input of the run
     /// for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
     bytes32 logs;
+    /// @dev Who demanded of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
+    address finder;
 }
 
 /// @notice A slot holder.
@@ -179,6 +220,7 @@ interface IJobs is IEscrow, ITimed {
         string uri
     );
     event LogsRevealed(uint256 indexed jobId, bytes32 logs);
+    event LogsWithheld(uint256 indexed jobId, address indexed finder);
     event Waiting(uint256 indexed jobId, uint8 group);
     event Paired(uint256 indexed jobId, uint256 indexed matchId, uint8 group0, uint8 group1);
     event Resolved(uint256 indexed jobId, uint256 indexed matchId, uint8 losers, Reason reason);
@@ -211,8 +253,10 @@ interface IJobs is IEscrow, ITimed {
     error EmptyCommitment();
     error NothingCommitted(uint256 jobId, address trainer);
     error WrongCommitment(bytes32 have, bytes32 want);
-    /// @notice A challenge is shown later than it was committed to.
-    error TooSoon(uint256 committedAt);
+    /// @notice What a challenge was committed to with is too young until that second of the chain.
+    error TooSoon(uint256 from);
+    /// @notice A commitment could not grow old in the shortest challenge phase.
+    error BadCommitAge(uint256 have, uint256 min, uint256 max);
     /// @notice The mode of this job has no rounding logs.
     error UnexpectedLogs(bytes32 logs);
     /// @notice A mode with rounding logs: nobody can claim before the trainer's logs are known.
@@ -249,9 +293,10 @@ interface IJobs is IEscrow, ITimed {
     /// @notice Challenge: anybody commits to a claim; again replaces what was there.
     function commitChallenge(uint256 jobId, bytes32 commitment) external;
 
-    /// @notice Challenge: anybody without a claim in this job stakes one that it has committed to in an earlier block, of a
-    /// root that no living claim has; the value is the stake, exactly.
-    /// @dev Whoever sees a claim on its way into a block is too late to commit to it, so nobody takes another's.
+    /// @notice Challenge: anybody without a claim in this job stakes one that it has committed to `COMMIT_AGE` seconds ago or
+    /// earlier, of a root that no living claim has; the value is the stake, exactly.
+    /// @dev Whoever sees a claim on its way into a block can commit to it then at the earliest, and has to wait for as long as
+    /// that: the claim has all blocks of that time to get in, so nobody takes another's.
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
 
     /// @notice The job's referee ends a match.
@@ -268,14 +313,18 @@ interface IJobs is IEscrow, ITimed {
     function extend(uint256 jobId, uint64 first) external returns (uint64 until);
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
-    /// nobody can be shown right, so the job is void, and the trainer has lost its stake, unless it had lost it before. Half of
-    /// what is lost is the finder's; if the trainer was in a match, the finder and its opponent share that half.
+    /// nobody can be shown right, so nothing will be accepted and the job ends void; the trainer loses its stake, unless it
+    /// loses it in the match that it is in, or has lost it before. Half of what is lost is the finder's. The game among the others goes on.
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
 
-    /// @notice Closing, no match and no demand open: accepts the root that is left and pays everybody.
+    /// @notice Closing, no match and no demand open: accepts the root that is left and pays everybody. A job whose logs are
+    /// withheld, or that is full, ends void.
     function finalize(uint256 jobId) external;
 
     // ------------------------------------------------------------------ views
+
+    /// @notice Seconds of the chain, several blocks: how old a commitment must be for a challenge.
+    function COMMIT_AGE() external view returns (uint32);
 
     /// @notice Number of jobs; they are numbered from 1.
     function jobCount() external view returns (uint256);
@@ -293,6 +342,12 @@ interface IJobs is IEscrow, ITimed {
             StakedClaim[] memory claims,
             Group[] memory groups
         );
+
+    /// @notice Words of storage, from which the Notary makes that.
+    function wordsAt(bytes32 from, uint256 count) external view returns (bytes32[] memory);
+
+    /// @notice The account whose code is the encoding of a job's terms.
+    function fileOf(uint256 jobId) external view returns (address);
 
     function phaseOf(uint256 jobId) external view returns (JobPhase);
 

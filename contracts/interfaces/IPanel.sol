@@ -50,7 +50,7 @@ struct Hearing {
     Adjudication adjudication;
     /// @dev How many trials there have been.
     uint8 trials;
-    /// @dev Trial: the side that has appealed. Defence, Stand: the side that the verdict called wrong and the court did not.
+    /// @dev Defence, Stand: the accuser, the side that the verdict called wrong and the court did not.
     uint8 side;
     /// @dev Trial: the sides that the verdict calls wrong, as bits; zero without an appeal.
     uint8 losers;
@@ -59,10 +59,12 @@ struct Hearing {
     bytes32 file;
     /// @dev The record that the verdict calls right; zero without a verdict.
     bytes32 verdict;
-    /// @dev Once appealed: the spokesmen, the bond until it is lost or returned, and the job's appeal period.
+    /// @dev Once appealed: the spokesmen, the bond until the hearing is over, the job's appeal period, and the side that has
+    /// appealed.
     address[2] players;
     uint256 bond;
     uint32 appealPeriod;
+    uint8 appellant;
     /// @dev Stand: the verifier who stands by its verdict.
     address defendant;
 }
@@ -77,7 +79,8 @@ struct Hearing {
 ///   trial that its verifier could have played itself.
 /// - Every hearing ends: the match after at most the verdict and appeal periods and two clocks, bonds after as much again
 ///   for each signer.
-/// - Ether in = ether out + burned: balance = credits + bonds of open appeals. No owner, no upgrade.
+/// - Who signed what is right and has to stand by it is paid for it: half of the bond of the appeal against it.
+/// - Ether in = ether out + burned: balance = credits + bonds of appeals whose hearings are not over. No owner, no upgrade.
 ///
 /// ASSUMPTIONS
 /// - Attested jobs: fewer than `threshold` of the job's verifiers sign a wrong verdict.
@@ -107,7 +110,7 @@ interface IPanel is ITimed {
     event Slashed(uint256 indexed hearingId, address indexed verifier, uint256 bond);
     /// @notice A signer stands by the verdict, and shows the record that it calls right.
     event Stood(uint256 indexed hearingId, address indexed verifier, Record record);
-    /// @notice A signer stood by the verdict and won: no bond is lost.
+    /// @notice A signer stood by the verdict and won: no signer's bond is lost, and half of the appeal's is its.
     event Cleared(uint256 indexed hearingId, address indexed verifier);
 
     // ------------------------------------------------------------------ errors
@@ -145,7 +148,8 @@ interface IPanel is ITimed {
     ) external;
 
     /// @notice Ruled: a spokesman whom the verdict calls wrong has the operator tried; the value is the job's stake,
-    /// exactly. If the appeal is lost half of it goes to the other spokesman, unless he is wrong, too.
+    /// exactly. It is held until the hearing is over. If a signer clears itself half of it is the signer's; else it goes back, or
+    /// half of it, if the appeal is lost, to the other spokesman, unless he is wrong, too.
     function appeal(uint256 hearingId, Submission calldata submission, Dispute calldata dispute)
         external
         payable;

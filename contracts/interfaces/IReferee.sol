@@ -3,6 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Descent} from "../commit/Descents.sol";
 import {Program} from "./IJobs.sol";
+import {IJudge} from "./IJudge.sol";
 import {IPanel} from "./IPanel.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
@@ -289,6 +290,9 @@ interface IReferee is ITimed {
 
     /// @notice Walk, Refine, Open: the last instant at which a move is in time. Otherwise zero.
     function deadline(uint256 matchId) external view returns (uint256);
+
+    /// @notice Who judges evidence.
+    function JUDGE() external view returns (IJudge);
 
     /// @notice Who judges operators.
     function PANEL() external view returns (IPanel);

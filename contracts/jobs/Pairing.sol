@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, Job, JobPhase, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {Calls} from "../commit/Calls.sol";
+import {Group, Job, JobPhase, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {INotary} from "../interfaces/INotary.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";
 import {Board} from "./Board.sol";
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 
 /// @title Pairing
 /// @notice Claims form groups by root; groups meet in matches until one is left.
@@ -26,13 +29,15 @@ abstract contract Pairing is Board {
     /// @notice Bounds the gas of every loop over claims.
     uint256 public constant MAX_CLAIMS = 64;
     /// @notice A winner's share of a lost stake. NOTE: at most half, so that nobody profits from losing to himself.
-    uint256 internal constant PRIZE_DIVISOR = 2;
-    /// @notice The share of the verifiers who decided.
+    uint256 private constant PRIZE_DIVISOR = 2;
+    /// @notice The share of the verifiers who decided; where there is a winner, out of its half.
     uint256 private constant VERDICT_DIVISOR = 10;
+    /// @dev Bytes of the arguments of `IReferee.open`, up to the program.
+    uint256 private constant OPEN_HEAD = 7 * 0x20;
+    /// @dev INVARIANT: in a mode with logs nobody can claim before the one trainer has, so the first group is its, and the first
+    /// member of that is its claim.
+    uint8 internal constant TRAINERS_GROUP = 0;
 
-    mapping(uint256 jobId => Trainer[]) internal _trainers;
-    mapping(uint256 jobId => StakedClaim[]) internal _claims;
-    mapping(uint256 jobId => Group[]) internal _groups;
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
     /// @dev Numbers plus one, so that zero says none.
     mapping(uint256 jobId => mapping(address owner => uint256)) internal _claimOf;
@@ -44,7 +49,7 @@ abstract contract Pairing is Board {
         external
         nonReentrant
     {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         if (msg.sender != job.terms.referee) revert NotReferee(msg.sender, job.terms.referee);
         Pair storage pair = _pairs[jobId][matchId];
         if (!pair.open) revert NoSuchMatch(jobId, matchId);
@@ -71,7 +76,7 @@ abstract contract Pairing is Board {
     /// @dev A proven claim joins the group of its root or founds it. A group without a living member enters.
     function _claim(
         uint256 jobId,
-        Job storage job,
+        KeptJob storage job,
         bytes32 root,
         bytes32 last,
         string calldata uri,
@@ -101,7 +106,7 @@ abstract contract Pairing is Board {
     }
 
     /// @dev A group takes the waiting place, or meets who is there.
-    function _enter(uint256 jobId, Job storage job, uint8 groupNumber) private {
+    function _enter(uint256 jobId, KeptJob storage job, uint8 groupNumber) private {
         if (job.waiting == 0) {
             job.waiting = groupNumber + 1;
             emit Waiting(jobId, groupNumber);
@@ -112,14 +117,7 @@ abstract contract Pairing is Board {
         ++job.openMatches;
         Group storage group0 = _groups[jobId][other];
         Group storage group1 = _groups[jobId][groupNumber];
-        uint256 matchId = IReferee(job.terms.referee)
-            .open(
-                jobId,
-                [group0.root, group1.root],
-                [_spokesman(jobId, group0).owner, _spokesman(jobId, group1).owner],
-                job.terms.rules.clock,
-                job.terms.program
-            );
+        uint256 matchId = _open(jobId, job, group0, group1);
         // SAFETY: the guard against reentrancy spans the call; an id that is zero or taken would confuse two matches.
         Pair storage pair = _pairs[jobId][matchId];
         if (matchId == 0 || pair.open) revert MatchTaken(jobId, matchId);
@@ -129,8 +127,29 @@ abstract contract Pairing is Board {
         emit Paired(jobId, matchId, other, groupNumber);
     }
 
+    /// @dev Opens a match at the job's referee. NOTE: the program goes there as the notary encodes it, which begins with the word
+    /// that says where it begins; so here it begins behind that word.
+    function _open(uint256 jobId, KeptJob storage job, Group storage group0, Group storage group1)
+        private
+        returns (uint256)
+    {
+        bytes memory program =
+            Address.functionStaticCall(address(NOTARY), abi.encodeCall(INotary.programOf, (jobId)));
+        bytes memory move = abi.encodeWithSelector(
+            IReferee.open.selector,
+            jobId,
+            [group0.root, group1.root],
+            [_spokesman(jobId, group0).owner, _spokesman(jobId, group1).owner],
+            job.terms.rules.clock,
+            OPEN_HEAD + 0x20
+        );
+        bytes memory answer = Address.functionCall(job.terms.referee, abi.encodePacked(move, program));
+        return abi.decode(answer, (uint256));
+    }
+
     /// @dev After a match: a group with a member left enters again; one without is dead.
-    function _reenter(uint256 jobId, Job storage job, uint8 groupNumber) internal {
+    function _reenter(uint256 jobId, KeptJob storage job, uint8 groupNumber) internal {
+        if (groupNumber == TRAINERS_GROUP) _condemn(jobId, job);
         Group storage group = _groups[jobId][groupNumber];
         if (group.spokesman < group.members.length) return _enter(jobId, job, groupNumber);
         emit GroupDied(jobId, groupNumber);
@@ -142,10 +161,12 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ money
 
-    /// @dev Takes the losers' stakes: half to a winner, a tenth to the verifiers who decided, the rest is burned.
+    /// @dev Takes the losers' stakes: half to a winner and the verifiers who decided, a tenth of the whole to these; the rest is
+    /// burned. SAFETY: were the verifiers' tenth not the winner's, whoever loses to himself with verifiers of his own would
+    /// lose less than half.
     function _settle(
         uint256 jobId,
-        Job storage job,
+        KeptJob storage job,
         uint8 group0,
         uint8 group1,
         uint8 losers,
@@ -154,24 +175,35 @@ abstract contract Pairing is Board {
         uint256 pot;
         if (losers & 1 != 0) pot += _lose(jobId, job, group0);
         if (losers & 2 != 0) pot += _lose(jobId, job, group1);
-        uint256 rest = pot;
-        if (losers != 3) {
-            uint256 prize = pot / PRIZE_DIVISOR;
-            _credit(_spokesman(jobId, _groups[jobId][losers == 1 ? group1 : group0]).owner, prize);
-            rest -= prize;
-        }
+        uint256 shares;
         if (deciders.length > 0) {
             uint256 shareDown = pot / VERDICT_DIVISOR / deciders.length;
             for (uint256 i = 0; i < deciders.length; ++i) {
                 _credit(deciders[i], shareDown);
             }
-            rest -= shareDown * deciders.length;
+            shares = shareDown * deciders.length;
         }
-        _credit(BURNED, rest);
+        if (losers == 3) return _credit(BURNED, pot - shares);
+        uint256 half = pot / PRIZE_DIVISOR;
+        _credit(_spokesman(jobId, _groups[jobId][losers == 1 ? group1 : group0]).owner, half - shares);
+        _credit(BURNED, pot - half);
+    }
+
+    /// @dev Of what is lost without a match half is the finder's, the rest is burned.
+    function _reward(address finder, uint256 pot) internal {
+        uint256 prize = pot / PRIZE_DIVISOR;
+        _credit(finder, prize);
+        _credit(BURNED, pot - prize);
+    }
+
+    /// @dev A trainer who has withheld its logs loses its claim, unless it has lost it before.
+    function _condemn(uint256 jobId, KeptJob storage job) private {
+        if (job.finder == address(0) || _groups[jobId][TRAINERS_GROUP].spokesman != 0) return;
+        _reward(job.finder, _lose(jobId, job, TRAINERS_GROUP));
     }
 
     /// @dev A group's spokesman loses its claim; the next member speaks.
-    function _lose(uint256 jobId, Job storage job, uint8 groupNumber) internal returns (uint256 stake) {
+    function _lose(uint256 jobId, KeptJob storage job, uint8 groupNumber) internal returns (uint256 stake) {
         Group storage group = _groups[jobId][groupNumber];
         uint8 claimNumber = group.members[group.spokesman];
         StakedClaim storage lost = _claims[jobId][claimNumber];
@@ -181,8 +213,10 @@ abstract contract Pairing is Board {
         return job.terms.stake;
     }
 
-    /// @dev Nobody can be shown wrong: everybody gets back what is not lost yet.
-    function _void(uint256 jobId, Job storage job) internal {
+    /// @dev Nobody can be shown wrong: everybody gets back what is not lost yet. SAFETY: a trainer who has withheld its logs
+    /// does not save its stake by a match that nobody can decide.
+    function _void(uint256 jobId, KeptJob storage job) internal {
+        _condemn(jobId, job);
         job.ended = JobPhase.Void;
         job.waiting = 0;
         uint256 stake = job.terms.stake;
@@ -201,18 +235,12 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ views
 
-    function viewOf(uint256 jobId)
+    function viewOf(uint256)
         external
         view
-        returns (
-            JobPhase phase,
-            Job memory job,
-            Trainer[] memory trainers,
-            StakedClaim[] memory claims,
-            Group[] memory groups
-        )
+        returns (JobPhase, Job memory, Trainer[] memory, StakedClaim[] memory, Group[] memory)
     {
-        return (phaseOf(jobId), _jobs[jobId], _trainers[jobId], _claims[jobId], _groups[jobId]);
+        Calls.relay(address(NOTARY));
     }
 
     function pairOf(uint256 jobId, uint256 matchId)
@@ -230,15 +258,6 @@ abstract contract Pairing is Board {
         if (number == 0) return false;
         Group storage group = _groups[jobId][number - 1];
         return group.spokesman < group.members.length;
-    }
-
-    /// @dev Who speaks for the group that this one plays against; nobody if it plays no match.
-    function _rival(uint256 jobId, uint8 groupNumber) internal view returns (address) {
-        uint256 matchId = _groups[jobId][groupNumber].matchId;
-        if (matchId == 0) return address(0);
-        Pair storage pair = _pairs[jobId][matchId];
-        uint8 other = pair.group0 == groupNumber ? pair.group1 : pair.group0;
-        return _spokesman(jobId, _groups[jobId][other]).owner;
     }
 
     function _spokesman(uint256 jobId, Group storage group) internal view returns (StakedClaim storage) {

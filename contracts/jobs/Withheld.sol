@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Modes} from "../commit/Modes.sol";
 import {IDemands} from "../interfaces/IDemands.sol";
-import {Group, Job, JobPhase} from "../interfaces/IJobs.sol";
+import {Group, JobPhase, KeptJob} from "../interfaces/IJobs.sol";
 import {Pairing} from "./Pairing.sol";
 
 /// @title Withheld
@@ -37,9 +36,9 @@ abstract contract Withheld is Pairing {
         during(jobId, JobPhase.Challenge)
         returns (uint64 until)
     {
-        Job storage job = _jobs[jobId];
+        KeptJob storage job = _jobs[jobId];
         // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
-        if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
+        if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
         uint64 time = uint64(_time());
         until = time + job.terms.rules.verdictPeriod;
         uint64 round = uint64(job.terms.rules.verdictPeriod) + job.terms.challengePeriod;
@@ -54,34 +53,29 @@ abstract contract Withheld is Pairing {
         onlyDemands
         nonReentrant
     {
-        Job storage job = _jobs[jobId];
-        // NOTE: the logs are the one trainer's.
-        uint256 number = logs
-            ? _claims[jobId][_claimOf[jobId][_trainers[jobId][0].owner] - 1].group
-            : _groupOf[jobId][root] - 1;
+        KeptJob storage job = _jobs[jobId];
+        if (logs) return _withhold(jobId, job, finder);
+        uint8 number = uint8(_groupOf[jobId][root] - 1);
         Group storage group = _groups[jobId][number];
-        (uint256 pot, address rival) = (0, address(0));
-        if (!logs) {
-            if (group.matchId != 0) revert GroupPlays(jobId, root);
-            // INVARIANT: a living group that plays no match is the one that waits.
-            job.waiting = 0;
-            while (group.spokesman < group.members.length) pot += _lose(jobId, job, uint8(number));
-        } else if (group.spokesman == 0) {
-            // INVARIANT: the trainer's claim is the first of its group, so it speaks for it until it has lost.
-            rival = _rival(jobId, uint8(number));
-            pot = _lose(jobId, job, uint8(number));
-        }
-        uint256 prize = pot / PRIZE_DIVISOR;
-        _credit(BURNED, pot - prize);
-        if (rival != address(0)) {
-            // NOTE: a trainer that is about to lose a match could be its own finder, one that is found out its own rival.
-            uint256 share = prize / 2;
-            _credit(rival, share);
-            prize -= share;
-        }
-        _credit(finder, prize);
-        if (logs) _void(jobId, job);
-        else _reenter(jobId, job, uint8(number));
+        if (group.matchId != 0) revert GroupPlays(jobId, root);
+        // INVARIANT: a living group that plays no match is the one that waits.
+        job.waiting = 0;
+        uint256 pot;
+        while (group.spokesman < group.members.length) pot += _lose(jobId, job, number);
+        _reward(finder, pot);
+        _reenter(jobId, job, number);
+    }
+
+    /// @dev The logs are the one trainer's. SAFETY: what it is in goes on, because who shows it wrong there has the prize; but
+    /// it enters no other match, so nothing that it plays with itself puts its loss off for longer.
+    function _withhold(uint256 jobId, KeptJob storage job, address finder) private {
+        if (job.finder != address(0)) return;
+        job.finder = finder;
+        emit LogsWithheld(jobId, finder);
+        Group storage group = _groups[jobId][TRAINERS_GROUP];
+        if (group.matchId != 0 || group.spokesman != 0) return;
+        job.waiting = 0;
+        _reenter(jobId, job, TRAINERS_GROUP);
     }
 
     // ------------------------------------------------------------------ views
@@ -96,7 +90,7 @@ abstract contract Withheld is Pairing {
     }
 
     /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted.
-    function _checkDemands(uint256 jobId, Job storage job) internal view {
+    function _checkDemands(uint256 jobId, KeptJob storage job) internal view {
         if (job.waiting == 0) return;
         Group storage group = _groups[jobId][job.waiting - 1];
         uint256 open = DEMANDS.pending(this, jobId, job.logs, group.root, uint8(group.members.length));

@@ -3,8 +3,8 @@ pragma solidity ^0.8.34;
 
 import {Timed} from "../Timed.sol";
 import {Encodings} from "../commit/Encodings.sol";
-import {Merkle} from "../commit/Merkle.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
+import {IJudge} from "../interfaces/IJudge.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
 import {Docket, IReferee, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
@@ -14,13 +14,15 @@ import {Clock} from "./Clock.sol";
 abstract contract MatchBase is IReferee, Timed {
     // ------------------------------------------------------------------ storage
 
+    IJudge public immutable JUDGE;
     IPanel public immutable PANEL;
 
     mapping(uint256 matchId => Match) internal _matches;
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IPanel panel) Timed(panel.TIME()) {
+    constructor(IJudge judge, IPanel panel) Timed(panel.TIME()) {
+        JUDGE = judge;
         PANEL = panel;
     }
 
@@ -71,21 +73,5 @@ abstract contract MatchBase is IReferee, Timed {
 
     function _decide(Match storage m, uint256 matchId, uint8 losers, Reason reason) internal {
         _decide(m, matchId, losers, reason, new address[](0));
-    }
-
-    // ------------------------------------------------------------------ views
-
-    /// @dev A leaf to the left of the position, under either root: there the trees are equal, and each side knows its
-    /// own. SAFETY: with one root only, its owner could keep from the other the siblings that the path needs.
-    function _checkAgreed(
-        Position memory here,
-        uint8 tag,
-        bytes32 leaf,
-        uint256 index,
-        uint256 levels,
-        bytes32[] calldata path
-    ) internal view {
-        bytes32 have = Merkle.rootOf(tag, leaf, index, levels, path);
-        if (have != here.root[0] && have != here.root[1]) revert Merkle.PathMismatch(have, here.root[0]);
     }
 }

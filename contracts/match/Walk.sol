@@ -7,6 +7,7 @@ import {Merkle} from "../commit/Merkle.sol";
 import {Programs} from "../commit/Programs.sol";
 import {Program} from "../interfaces/IJobs.sol";
 import {Docket, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
+import {Agreed} from "./Agreed.sol";
 import {MatchBase} from "./MatchBase.sol";
 
 /// @title Walk
@@ -120,7 +121,7 @@ abstract contract Walk is MatchBase {
             return false;
         }
         if (index > 0) {
-            _checkAgreed(here, Hash.RUN_TREE, previous, index - 1, Merkle.depth(count), previousPath);
+            Agreed.check(here, Hash.RUN_TREE, previous, index - 1, Merkle.depth(count), previousPath);
             here.agreed = previous;
         }
         // SAFETY: `index < count = ceil((end - start) / stride)`, so `start + index * stride < end`; no overflow.

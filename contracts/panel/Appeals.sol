@@ -36,7 +36,7 @@ abstract contract Appeals is Votes, IBench {
         if (msg.value != stake) revert WrongBond(msg.value, stake);
 
         h.phase = HearingPhase.Trial;
-        h.side = side;
+        h.appellant = side;
         h.losers = losers;
         h.players = submission.players;
         h.bond = stake;
@@ -96,9 +96,9 @@ abstract contract Appeals is Votes, IBench {
             _close(h, hearingId);
             return _settle(h, hearingId, losers, reason, new address[](0));
         }
-        _refund(h, losers);
         uint8 cleared = h.losers & ~losers;
         if (cleared == NOBODY) {
+            _refund(h, losers);
             _close(h, hearingId);
             return _settle(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
         }
@@ -123,6 +123,7 @@ abstract contract Appeals is Votes, IBench {
         } else {
             address[] storage signers = _votes[hearingId][h.verdict];
             while (signers.length > 0) _slash(h, hearingId, signers, signers.length - 1);
+            _refund(h, _lost(h));
             _close(h, hearingId);
         }
     }
@@ -142,25 +143,36 @@ abstract contract Appeals is Votes, IBench {
         address[] storage signers = _votes[hearingId][h.verdict];
         if (losers & (1 << (1 - h.side)) == 0) {
             emit Cleared(hearingId, h.defendant);
+            // SAFETY: the accuser was wrong, and so was the appellant, whichever of them he was: the work was the signer's.
+            _share(h, h.defendant);
             return _close(h, hearingId);
         }
         uint256 i = 0;
         while (signers[i] != h.defendant) ++i;
         _slash(h, hearingId, signers, i);
-        if (signers.length == 0) return _close(h, hearingId);
-        _accuse(h, hearingId, h.side);
+        if (signers.length > 0) return _accuse(h, hearingId, h.side);
+        _refund(h, _lost(h));
+        _close(h, hearingId);
     }
 
     // ------------------------------------------------------------------ money
 
     /// @dev An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too.
     function _refund(Hearing storage h, uint8 losers) private {
+        uint8 side = h.appellant;
+        if (losers == BOTH) return _share(h, BURNED);
+        if (losers & (1 << side) != 0) return _share(h, h.players[1 - side]);
         uint256 bond = h.bond;
-        uint8 side = h.side;
         h.bond = 0;
-        if (losers & (1 << side) == 0) return _credit(h.players[side], bond);
-        uint256 prize = losers == BOTH ? 0 : bond / PRIZE_DIVISOR;
-        _credit(h.players[1 - side], prize);
+        _credit(h.players[side], bond);
+    }
+
+    /// @dev An appeal's bond is lost: half to whose work it was, the rest is burned.
+    function _share(Hearing storage h, address winner) private {
+        uint256 bond = h.bond;
+        h.bond = 0;
+        uint256 prize = bond / PRIZE_DIVISOR;
+        _credit(winner, prize);
         _credit(BURNED, bond - prize);
     }
 
@@ -174,5 +186,12 @@ abstract contract Appeals is Votes, IBench {
         uint256 prize = bond / PRIZE_DIVISOR;
         _credit(h.players[h.side], prize);
         _credit(BURNED, bond - prize);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    /// @dev Who lost the trial of the spokesmen, as bits: INVARIANT: where there is an accuser, the other one.
+    function _lost(Hearing storage h) private view returns (uint8) {
+        return uint8(1 << (1 - h.side));
     }
 }

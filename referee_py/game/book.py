@@ -21,6 +21,7 @@ from . import refusals, rules
 from .escrow import BURNED, PRIZE_DIVISOR, Escrow
 from .jobs import (
     EMPTY_COMMITMENT,
+    TRAINERS_GROUP,
     Claim,
     Group,
     Job,
@@ -48,7 +49,7 @@ from .withheld import Withheld
 
 MAX_CLAIMS = 64
 VERDICT_DIVISOR = 10
-"""The share of a lost stake that goes to the verifiers who decided."""
+"""The share of a lost stake that goes to the verifiers who decided; where there is a winner, out of its half."""
 
 
 class Book(Escrow):
@@ -66,11 +67,14 @@ class Book(Escrow):
         panel: str,
         registry: Registry | None = None,
         price: int = 1,
+        commit_age: int = 1,
     ) -> None:
         super().__init__()
         self.chain_id = chain_id
         self.address = jobs
         self.referee = referee
+        self.commit_age = commit_age
+        """Seconds of the chain: how old a commitment must be for a challenge."""
         self.behind = 0
         """Seconds by which the contracts' clocks are behind the chain, of which alone a commitment goes by."""
         self.jobs: dict[int, Job] = {}
@@ -142,10 +146,11 @@ class Book(Escrow):
         self._claim(job_id, claim, sender, slot=False, now=now)
 
     def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
-        """Who has seen a claim on its way into a block can commit to it in that block at the earliest."""
+        """Who has seen a claim on its way into a block can commit to it then at the earliest, and then waits."""
         committed, at = self.jobs[job_id].challenges.get(sender, (EMPTY_COMMITMENT, 0))
         require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
-        require(now + self.behind > at, refusals.TooSoon, at)
+        ripe = at + self.commit_age
+        require(now + self.behind >= ripe, refusals.TooSoon, ripe)
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
         require(have == committed, refusals.WrongCommitment, have, committed)
 
@@ -156,8 +161,9 @@ class Book(Escrow):
             group = job.groups[job.waiting]
             pending = self.demands.pending(job_id, job.logs, group.root, len(group.members))
             require(not pending, refusals.DemandsOpen, job_id, pending)
-        if len(job.claims) == MAX_CLAIMS:
-            self.void(job)  # A root is accepted only if anybody could have disputed it to the end.
+        # A root is accepted only if anybody could have disputed it to the end.
+        if len(job.claims) == MAX_CLAIMS or job.finder is not None:
+            self.void(job)
             return
         # Who took a slot and showed no claim kept another from it.
         self.credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
@@ -292,6 +298,8 @@ class Book(Escrow):
     def reenter(self, job_id: int, number: int, now: int) -> None:
         """A group with a member left enters again; one without is dead."""
         job = self.jobs[job_id]
+        if number == TRAINERS_GROUP:
+            self._condemn(job)
         if not job.groups[number].dead:
             self._enter(job_id, number, now)
             return
@@ -301,24 +309,47 @@ class Book(Escrow):
     # --- money ----------------------------------------------------------------------------------------------------
 
     def _settle(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
-        """The losers' stakes: half to a winner, a tenth to the verifiers who decided, the rest is burned."""
+        """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest is
+        burned.
+
+        SAFETY: were the tenth not out of the winner's half, to lose to oneself with verifiers of one's own would cost
+        less than half a stake.
+        """
         losers = sides(match.state.losers)
         for side in losers:
             job.lose(match.groups[side])
-        pot = rest = job.terms.stake * len(losers)
-        if len(losers) == 1:
-            prize = pot // PRIZE_DIVISOR
-            self.credit(job.spokesman(match.groups[1 - losers[0]]).owner, prize)
-            rest -= prize
+        pot = job.terms.stake * len(losers)
+        shares = 0
         if deciders:
             share_down = pot // VERDICT_DIVISOR // len(deciders)
             for verifier in deciders:
                 self.credit(verifier, share_down)
-            rest -= share_down * len(deciders)
-        self.credit(BURNED, rest)
+            shares = share_down * len(deciders)
+        if len(losers) == 1:
+            half = pot // PRIZE_DIVISOR
+            self.credit(job.spokesman(match.groups[1 - losers[0]]).owner, half - shares)
+            self.credit(BURNED, pot - half)
+        else:
+            self.credit(BURNED, pot - shares)
+
+    def reward(self, finder: str, pot: int) -> None:
+        """Of what is lost without a match half is the finder's, the rest is burned."""
+        prize = pot // PRIZE_DIVISOR
+        self.credit(finder, prize)
+        self.credit(BURNED, pot - prize)
+
+    def _condemn(self, job: Job) -> None:
+        """A trainer who has withheld its logs loses its claim, unless it has lost it before."""
+        if job.finder is not None and job.groups[TRAINERS_GROUP].spokesman == 0:
+            job.lose(TRAINERS_GROUP)
+            self.reward(job.finder, job.terms.stake)
 
     def void(self, job: Job) -> None:
-        """Nobody can be shown wrong: everybody gets back what is not lost yet."""
+        """Nobody can be shown wrong: everybody gets back what is not lost yet.
+
+        SAFETY: a trainer who has withheld its logs does not save its stake by a match that nobody can decide.
+        """
+        self._condemn(job)
         job.ended, job.waiting = JobPhase.VOID, None
         self.credit(job.client, job.reward)
         for owner in [c.owner for c in job.claims if not c.lost] + [

@@ -12,6 +12,8 @@ from . import refusals
 from .state import MatchState, MatchTerms, ProgramHeader
 
 EMPTY_COMMITMENT = bytes(32)
+TRAINERS_GROUP = 0
+"""In a mode with logs. INVARIANT: nobody can claim there before the one trainer has."""
 
 
 class JobPhase(IntEnum):
@@ -113,6 +115,8 @@ class Job:
     groups: list[Group] = field(default_factory=list)
     accepted: int | None = None
     logs: bytes = NO_LOG
+    finder: str | None = None
+    """Who demanded of the logs what nobody has shown in time: then nothing is accepted."""
     challenges: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """By account: what it has committed to challenge with, and when."""
 

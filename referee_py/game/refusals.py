@@ -176,7 +176,7 @@ class NothingCommitted(Refusal):
 
 
 class TooSoon(Refusal):
-    """A challenge is shown no later than it was committed to (at)."""
+    """What a challenge was committed to with is too young until that second."""
 
 
 class WrongCommitment(Refusal):

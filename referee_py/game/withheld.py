@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import refusals
-from .escrow import BURNED, PRIZE_DIVISOR
-from .jobs import Job, JobPhase
+from .jobs import TRAINERS_GROUP, JobPhase
 from .refusals import require
 from .state import ProgramHeader
 
@@ -54,15 +53,10 @@ class Withheld:
         return now + answer
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None:
-        """What was demanded nobody has published: the root is lost, or the job is void for want of its logs."""
+        """What was demanded nobody has published: the root is lost, or for want of the logs nothing is accepted."""
         book, job = self._book, self._book.jobs[job_id]
         if logs:
-            trainer = next(claim for claim in job.claims if claim.slot)
-            if not trainer.lost:
-                rival = self._rival(job, trainer.group)
-                job.lose(trainer.group)
-                self._settle(job.terms.stake, finder, rival)
-            book.void(job)
+            self._withhold(job_id, finder, now)
             return
         number = next(k for k, group in enumerate(job.groups) if group.root == root)
         group = job.groups[number]
@@ -71,22 +65,20 @@ class Withheld:
         while not group.dead:
             job.lose(number)
             lost += 1
-        self._settle(lost * job.terms.stake, finder)
+        book.reward(finder, lost * job.terms.stake)
         book.reenter(job_id, number, now)
 
-    def _rival(self, job: Job, group: int) -> str | None:
-        """Who speaks for the group that this one plays against."""
-        if not job.groups[group].match_id:
-            return None
-        pair = self._book.matches[job.groups[group].match_id].groups
-        other = job.groups[pair[1] if pair[0] == group else pair[0]]
-        return job.claims[other.members[other.spokesman]].owner
+    def _withhold(self, job_id: int, finder: str, now: int) -> None:
+        """The logs are the one trainer's.
 
-    def _settle(self, pot: int, finder: str, rival: str | None = None) -> None:
-        """As in a match: half is a prize, the rest is burned. In an open match the rival has half of the prize."""
-        prize = pot // PRIZE_DIVISOR
-        share = prize // 2 if rival is not None else 0
-        self._book.credit(BURNED, pot - prize)
-        if rival is not None:
-            self._book.credit(rival, share)
-        self._book.credit(finder, prize - share)
+        SAFETY: the match that it is in goes on, because who shows it wrong there has the prize; but it enters no other,
+        so nothing that it plays with itself puts its loss off for longer.
+        """
+        job = self._book.jobs[job_id]
+        if job.finder is not None:
+            return
+        job.finder = finder
+        group = job.groups[TRAINERS_GROUP]
+        if group.match_id == 0 and group.spokesman == 0:
+            job.waiting = None
+            self._book.reenter(job_id, TRAINERS_GROUP, now)

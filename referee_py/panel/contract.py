@@ -47,7 +47,7 @@ class Opening:
 class Panel(Escrow):
     """Hearings by id, and the Court's trials by its ids. Every move takes effect whole or raises a Refusal.
 
-    INVARIANT: ether in = credits + bonds of open appeals + ether withdrawn.
+    INVARIANT: ether in = credits + bonds of appeals whose hearings are not over + ether withdrawn.
     """
 
     def __init__(self, address: str, registry: Registry, settle: SettleMatch) -> None:
@@ -141,7 +141,7 @@ class Panel(Escrow):
     # --- views ----------------------------------------------------------------------------------------------------
 
     def at_risk(self) -> int:
-        """Bonds of appeals that are nobody's credit yet."""
+        """Bonds of appeals that are nobody's credit yet: their hearings are not over."""
         return sum(hearing.state.bond for hearing in self.hearings.values())
 
     def trial_of(self, hearing_id: int) -> int | None:

@@ -199,7 +199,7 @@ def _appeal(
     state = replace(
         state,
         phase=HearingPhase.TRIAL,
-        side=side,
+        appellant=side,
         losers=losers,
         players=players,
         bond=value,
@@ -237,22 +237,37 @@ def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
         # NOTE: without an appeal; there were votes only if there was a time for them.
         state, released = _close(state, held=state.until != 0)
         return state, (*released, Settle(losers, reason))
-    paid = _refund(state, losers)
     cleared = state.losers & ~losers
-    state = replace(state, bond=0)
     if cleared:
-        return _accuse(state, 0 if cleared & 1 else 1, now), (*paid, Settle(losers, reason))
+        return _accuse(state, 0 if cleared & 1 else 1, now), (Settle(losers, reason),)
     deciders = state.signers(state.verdict)
-    state, released = _close(state, held=True)
-    return state, (*paid, *released, Settle(losers, reason, deciders))
+    state, ended = _end(state, _refund(state, losers))
+    return state, (*ended, Settle(losers, reason, deciders))
+
+
+def _end(state: HearingState, paid: tuple[Effect, ...]) -> Outcome:
+    """The hearing of an appeal is over, and its bond goes where ``paid`` says."""
+    state, released = _close(replace(state, bond=0), held=True)
+    return state, (*paid, *released)
 
 
 def _refund(state: HearingState, losers: int) -> tuple[Effect, ...]:
     """An appeal's bond goes back to the appellant; if he is wrong, half to the other side unless it is, too."""
-    if not losers >> state.side & 1:
-        return (Credit(state.players[state.side], state.bond),)
-    prize = 0 if losers == BOTH else state.bond // PRIZE_DIVISOR
-    return Credit(state.players[1 - state.side], prize), Credit(BURNED, state.bond - prize)
+    side = state.appellant
+    if not losers >> side & 1:
+        return (Credit(state.players[side], state.bond),)
+    return _share(state, BURNED if losers == BOTH else state.players[1 - side])
+
+
+def _share(state: HearingState, winner: str) -> tuple[Effect, ...]:
+    """An appeal's bond is lost: half to whose work it was, the rest is burned."""
+    prize = state.bond // PRIZE_DIVISOR
+    return Credit(winner, prize), Credit(BURNED, state.bond - prize)
+
+
+def _lost(state: HearingState) -> int:
+    """Who lost the trial of the spokesmen, as bits. INVARIANT: where there is an accuser, the other one."""
+    return 1 << (1 - state.side)
 
 
 # --- verdicts that did not hold -----------------------------------------------------------------------------------
@@ -269,13 +284,14 @@ def _accuse(state: HearingState, side: int, now: int) -> HearingState:
 
 def _stood(state: HearingState, losers: int, now: int) -> Outcome:
     if not losers >> (1 - state.side) & 1:
-        return _close(state, held=True)
+        # SAFETY: the accuser was wrong, and so was the appellant, whichever of them he was: the work was the signer's.
+        return _end(state, _share(state, state.defendant))
     slash = Slash(state.defendant, state.players[state.side])
     state = _without(state, state.defendant)
     if state.signers(state.verdict):
         return _accuse(state, state.side, now), (slash,)
-    state, released = _close(state, held=True)
-    return state, (slash, *released)
+    state, ended = _end(state, _refund(state, _lost(state)))
+    return state, (slash, *ended)
 
 
 def _without(state: HearingState, signer: str) -> HearingState:
@@ -301,5 +317,5 @@ def _proceed(state: HearingState, terms: HearingTerms, now: int) -> Outcome:
     slashes = tuple(Slash(signer, accuser) for signer in reversed(signers))
     for signer in reversed(signers):
         state = _without(state, signer)
-    state, released = _close(state, held=True)
-    return state, (*slashes, *released)
+    state, ended = _end(state, _refund(state, _lost(state)))
+    return state, (*slashes, *ended)

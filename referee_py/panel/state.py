@@ -120,7 +120,7 @@ class HearingState:
     trials: int = 0
     """How many there have been. In Trial and Stand the last one runs."""
     side: int = 0
-    """Trial: who has appealed. Defence, Stand: the accuser, whom the verdict called wrong and the court did not."""
+    """Defence, Stand: the accuser, whom the verdict called wrong and the court did not."""
     losers: int = NOBODY
     """Trial: the sides that the verdict calls wrong, as bits; zero without an appeal."""
     verdict: bytes = ZERO
@@ -128,8 +128,10 @@ class HearingState:
     players: tuple[str, str] = (NO_ADDRESS, NO_ADDRESS)
     """Once appealed: the spokesmen."""
     bond: int = 0
-    """Of an appeal that is not decided."""
+    """Of an appeal, until the hearing is over."""
     appeal_period: int = 0
+    appellant: int = 0
+    """Once appealed: the side that has."""
     defendant: str = NO_ADDRESS
     """Stand: the signer who stands by the verdict."""
     votes: tuple[tuple[str, bytes], ...] = ()

@@ -92,7 +92,8 @@ class Town:
             folder / "31337.json",
             Parameters(
                 min_stake=stake,
-                min_period=1,
+                min_period=2,
+                commit_age=1,
                 guardian=guardian or self.people[0].address,
                 pause_budget=pause_budget,
             ),

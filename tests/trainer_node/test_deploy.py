@@ -16,7 +16,7 @@ from trainer_node.db import Database
 from trainer_node.deploy import NOBODY, Parameters, deploy
 from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
 
-PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=1)
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=2, commit_age=1)
 
 
 @pytest.fixture(autouse=True)
@@ -48,12 +48,12 @@ def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
     client = ChainClient(web3, deployment)
     assert client.snapshot().job_count() == 0
     assert client.snapshot().verifiers() == []
-    assert client.contracts.jobs.functions.MIN_STAKE().call() == PARAMETERS.min_stake
+    assert client.contracts.notary.functions.MIN_STAKE().call() == PARAMETERS.min_stake
     at, contracts = deployment.addresses, client.contracts
     assert contracts.referee.functions.PANEL().call() == at["Panel"]
     assert contracts.panel.functions.COURT().call() == at["Court"]
     assert contracts.panel.functions.REGISTRY().call() == at["VerifierRegistry"]
-    assert contracts.jobs.functions.REGISTRY().call() == at["VerifierRegistry"]
+    assert contracts.notary.functions.REGISTRY().call() == at["VerifierRegistry"]
     for timed in (contracts.jobs, contracts.referee, contracts.panel, contracts.court, contracts.demands):
         assert timed.functions.TIME().call() == at["Timekeeper"]
     assert client.snapshot().timekeeper().guardian == NOBODY

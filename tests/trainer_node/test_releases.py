@@ -19,7 +19,7 @@ from trainer_node.deploy import Parameters, creation_code, deploy, publish, refu
 from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
 from trainer_node.service import open_client
 
-PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=1)
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=2, commit_age=1)
 
 
 class Publisher:
@@ -133,7 +133,7 @@ def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) 
     opset = publisher.create("Opset1", exact, exact)
     court = publisher.create("Court", publisher.create("Examiner", opset), at["Timekeeper"])
     panel = publisher.create("Panel", court, at["VerifierRegistry"])
-    referee = publisher.create("Referee", panel)
+    referee = publisher.create("Referee", at["Judge"], panel)
     with pytest.raises(ReleaseRefused, match="other code as Reductions"):
         publisher.listed("1.1", Court=court, Panel=panel, Referee=referee)
 

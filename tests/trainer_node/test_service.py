@@ -39,7 +39,7 @@ def deploy_on(url: str, key: str, path: Path) -> None:
     manager = TransactionManager(
         web3, Account.from_key(key), Database(None), chain_id=31337, poll_s=0.02, decode=error_decoder()
     )
-    deploy(web3, manager, path, Parameters(min_period=1), chain_id=31337)
+    deploy(web3, manager, path, Parameters(min_period=2, commit_age=1), chain_id=31337)
 
 
 @pytest.fixture

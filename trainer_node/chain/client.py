@@ -171,7 +171,11 @@ class Snapshot:
 
     def least_stake(self) -> int:
         """Wei that a claim of any job takes at least."""
-        return int(self._view(self._contracts.jobs, "MIN_STAKE"))
+        return int(self._view(self._contracts.notary, "MIN_STAKE"))
+
+    def commit_age(self) -> int:
+        """Seconds of the chain: how old a commitment must be for a challenge."""
+        return int(self._view(self._contracts.jobs, "COMMIT_AGE"))
 
     def job(self, job_id: int) -> Job:
         """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""

@@ -4,11 +4,11 @@
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
-    VerifierRegistry <── Panel <── Referee <── Jobs        who calls whom: each is told the address of those it calls
-    rules <── Opset1 <── Examiner <── Court <── Panel
-    Demands <── Jobs                                       and Demands asks whichever Jobs it is told
+    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary     who calls whom: each is told the address of those
+              Court <──┘  Judge <──┘            └──> Demands     it calls, and Demands asks whichever Jobs it is told
+    rules <── Opset1 <── Examiner <── Court
 
-    All but Examiner, Opset1 and the rules ask the Timekeeper what time it is.
+    All but the Examiner, Opset1, the rules, the Judge and the Notary ask the Timekeeper what time it is.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ ROUNDED_RULES = (
 )
 """Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
-FIRST = ("Timekeeper", *RULES)
+FIRST = ("Timekeeper", "Judge", *RULES)
 """The contracts that need no other's address."""
-NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel", "Referee", "Demands", "Jobs")
+NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel", "Referee", "Demands", "Notary", "Jobs")
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
@@ -225,6 +225,13 @@ class Contracts:
     @cached_property
     def referee(self) -> Contract:
         return self._at("Referee")
+
+    @cached_property
+    def notary(self) -> Contract:
+        """NOTE: a release does not name it; Jobs does."""
+        with guarded("NOTARY"):
+            address = self.jobs.functions.NOTARY().call()
+        return self.web3.eth.contract(address=address, abi=load_artifact("Notary").abi, decode_tuples=True)
 
     @cached_property
     def demands(self) -> Contract:

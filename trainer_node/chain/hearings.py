@@ -99,8 +99,9 @@ def hearing_view(
         raise RpcCorrupt(f"the event of hearing {hearing_id} is of another submission")
     if raw.adjudication != job.rules.adjudication:
         raise RpcCorrupt(f"hearing {hearing_id} is of another adjudication than its job: {raw.adjudication}")
-    if raw.side > 1 or raw.losers > 3:
-        raise RpcCorrupt(f"hearing {hearing_id}: side {raw.side}, losers {raw.losers} cannot be")
+    if max(raw.side, raw.appellant) > 1 or raw.losers > 3:
+        sides = f"side {raw.side}, appellant {raw.appellant}, losers {raw.losers}"
+        raise RpcCorrupt(f"hearing {hearing_id}: {sides} cannot be")
     voters, votes = _votes(events)
     state = HearingState(
         phase=known(HearingPhase, raw.phase, f"hearing {hearing_id}"),
@@ -112,6 +113,7 @@ def hearing_view(
         players=(raw.players[0], raw.players[1]),
         bond=raw.bond,
         appeal_period=raw.appealPeriod,
+        appellant=raw.appellant,
         defendant=raw.defendant,
         votes=votes,
         voters=voters,

@@ -38,7 +38,6 @@ PARTS = {
 ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
 """An operator of each family, in the order of Opset1."""
 LINKS = (
-    ("Jobs", "REGISTRY", "VerifierRegistry"),
     ("Jobs", "DEMANDS", "Demands"),
     ("Referee", "PANEL", "Panel"),
     ("Panel", "COURT", "Court"),
@@ -161,7 +160,20 @@ class Releases:
                 raise ReleaseRefused(
                     f"release {release.version!r}: {name} goes by {found} as {getter}, not by its {other}, {want}"
                 )
+        self._check_judges(release)
         self._check_rules(release)
+
+    def _check_judges(self, release: Release) -> None:
+        """The same of the contracts without a state that a release does not name."""
+        judge = self._linked("Referee", release.addresses["Referee"], "JUDGE")
+        self._ours(release, "Judge", judge, self._code(judge))
+        notary = self._linked("Jobs", release.addresses["Jobs"], "NOTARY")
+        self._ours(release, "Notary", notary, self._code(notary))
+        found, want = self._linked("Notary", notary, "REGISTRY"), release.addresses["VerifierRegistry"]
+        if found != want:
+            raise ReleaseRefused(
+                f"release {release.version!r}: Notary goes by {found} as REGISTRY, not by its VerifierRegistry, {want}"
+            )
 
     def _check_rules(self, release: Release) -> None:
         """The same of what the court judges by."""

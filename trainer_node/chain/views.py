@@ -107,6 +107,8 @@ class Job:
 
     NOTE: zero may be a root: of one node, in one step, without a log. Whether it is there, the trainer's claim says.
     """
+    finder: str | None
+    """Who demanded of these logs what nobody has shown in time: then nothing is accepted."""
     trainers: tuple[Trainer, ...]
     claims: tuple[Claim, ...]
     groups: tuple[Group, ...]
@@ -241,6 +243,7 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         accepted_root=raw.acceptedRoot,
         accepted_last=raw.acceptedLast,
         logs=raw.logs,
+        finder=raw.finder if int(raw.finder, 16) else None,
         trainers=tuple(Trainer(t.owner, t.revealed, t.commitment) for t in trainers),
         claims=job_claims,
         groups=job_groups,

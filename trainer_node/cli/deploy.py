@@ -38,6 +38,14 @@ def deploy_command(
         ),
     ] = None,
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
+    commit_age: Annotated[
+        int,
+        typer.Option(
+            help="Seconds, less than --min-period: how old a commitment must be for a challenge. Several blocks, "
+            "so that one that misses a block cannot be copied.",
+            min=1,
+        ),
+    ] = Parameters.commit_age,
     demand_price: Annotated[
         float,
         typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
@@ -62,7 +70,18 @@ def deploy_command(
     price = int(demand_price * 10**9)
     if not is_checksum_address(guardian):
         raise InvalidInput(f"the guardian {guardian!r} is not a checksummed address")
-    parameters = Parameters(ether(min_bond), leave_delay, stake, min_period, price, guardian, pause_budget)
+    if commit_age >= min_period:
+        raise InvalidInput(f"--commit-age is {commit_age}, --min-period {min_period}; it must be less")
+    parameters = Parameters(
+        min_bond=ether(min_bond),
+        leave_delay=leave_delay,
+        min_stake=stake,
+        min_period=min_period,
+        demand_price=price,
+        commit_age=commit_age,
+        guardian=guardian,
+        pause_budget=pause_budget,
+    )
     version = settings.release or metadata.version("assay-referee")
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:

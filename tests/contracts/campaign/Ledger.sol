@@ -42,7 +42,11 @@ abstract contract Ledger is Actors {
         }
         eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
         eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
-        eq(address(panel).balance, owedByPanel, "panel: balance = credits + bonds of open appeals");
+        eq(
+            address(panel).balance,
+            owedByPanel,
+            "panel: balance = credits + bonds of hearings that are not over"
+        );
         for (uint256 i = 0; i < HONEST_VERIFIERS; ++i) {
             eq(registry.getVerifier(vm.addr(keys[i])).bond, BOND, "an honest verifier keeps its bond");
         }

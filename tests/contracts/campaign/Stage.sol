@@ -29,6 +29,8 @@ abstract contract Stage is Tiny {
     uint32 internal constant CLOCK = 100;
     uint32 internal constant PERIOD = 200;
     uint256 internal constant STAKE = 1 ether;
+    /// @dev Seconds: these chains have a block in each.
+    uint32 internal constant COMMIT_AGE = 1;
     /// @dev Wei a gas of an answer.
     uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant BOND = 2 ether;
@@ -41,9 +43,11 @@ abstract contract Stage is Tiny {
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(BOND, 7 days, time)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
+    Referee internal referee =
+        Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;

@@ -33,11 +33,13 @@ abstract contract Disputing is Base {
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei, time)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, 1)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
+    Referee internal referee =
+        Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
 
     /// @dev Of the operator in dispute: the length of its sums.

@@ -275,7 +275,7 @@ contract ClaimsTest is Market {
         jobs.commitChallenge(job, commitment);
         (bytes32 kept, uint64 at) = jobs.challengeOf(job, person(2));
         yes(kept == commitment && at == block.timestamp, "what was committed to, and when");
-        vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, block.timestamp));
+        vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, block.timestamp + 1));
         this.challengeAs(job, person(2), 8);
         pass(1);
         // Somebody sees the claim before it is in a block: he can only commit to it, too late.
@@ -290,6 +290,62 @@ contract ClaimsTest is Market {
         pass(1);
         challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongCommitment.selector);
+    }
+
+    /// @dev On a chain of blocks of 12 seconds, where commitments are to be four of them old.
+    function _aged(uint32 age) private {
+        jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, age)));
+    }
+
+    /// @dev Whoever sees a claim that has missed a block has to commit to it, and to wait: the claim has three more blocks.
+    function test_aChallengeThatMissesBlocksCannotBeCopied() public {
+        _aged(48);
+        uint256 job = claimed(7);
+        uint256 start = block.timestamp;
+        commitChallenge(job, person(2), 8);
+        vm.warp(start + 48); // from here on his claim could be in a block, and all can see it; but the block leaves it out
+        commitChallenge(job, person(3), 8);
+        for (uint256 blocks = 1; blocks < 4; ++blocks) {
+            vm.warp(start + 48 + 12 * blocks);
+            vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, start + 96));
+            this.challengeAs(job, person(3), 8);
+        }
+        this.challengeAs(job, person(2), 8);
+        vm.warp(start + 96);
+        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
+        eq(jobs.credit(person(3)) + address(jobs).balance, REWARD + 2 * STAKE, "the copy is worth nothing");
+    }
+
+    /// @dev Who replaces its commitment waits again.
+    function test_aCommitmentIsAsOldAsItsLastWord() public {
+        _aged(48);
+        uint256 job = claimed(7);
+        commitChallenge(job, person(2), 9);
+        pass(47);
+        refuses(IJobs.TooSoon.selector);
+        this.challengeAs(job, person(2), 9);
+        commitChallenge(job, person(2), 8);
+        pass(1);
+        refuses(IJobs.TooSoon.selector);
+        this.challengeAs(job, person(2), 8);
+        pass(47);
+        this.challengeAs(job, person(2), 8);
+    }
+
+    /// @dev The last second in which a commitment is of use, and the first in which it is not.
+    function test_theLastCommitmentThatGrowsOldInTime() public {
+        _aged(48);
+        uint256 job = claimed(7);
+        pass(PERIOD - 49);
+        commitChallenge(job, person(2), 8);
+        pass(1);
+        commitChallenge(job, person(3), 9);
+        pass(47);
+        refuses(IJobs.TooSoon.selector);
+        this.challengeAs(job, person(3), 9);
+        this.challengeAs(job, person(2), 8);
+        pass(1);
+        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
     }
 
     function challengeAs(uint256 job, address who, uint256 output) external {

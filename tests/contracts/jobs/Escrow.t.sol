@@ -141,14 +141,14 @@ contract EscrowTest is Market {
         uint256 id = matchOf(job, 7);
         submit(id, 8, 7);
         decide(id, 7);
-        credited(person(2), STAKE / 2, "prize");
+        credited(person(2), STAKE / 2 - STAKE / 10, "prize");
         credited(verifier(0), STAKE / 20, "first voter");
         credited(verifier(1), STAKE / 20, "second voter");
         credited(verifier(2), 0, "who did not vote");
-        eq(burned(), STAKE - STAKE / 2 - STAKE / 10, "burned");
+        eq(burned(), STAKE / 2, "burned");
         pass(PERIOD);
         jobs.finalize(job);
-        credited(person(2), STAKE / 2 + STAKE + REWARD, "prize, stake and reward");
+        credited(person(2), STAKE / 2 - STAKE / 10 + STAKE + REWARD, "prize, stake and reward");
     }
 
     function test_whenBothAreWrongThereIsNoPrize() public {
@@ -167,6 +167,46 @@ contract EscrowTest is Market {
         winByDefault(job, 7);
         eq(burned(), STAKE / 2, "burned");
         credited(person(1), STAKE / 2, "prize");
+    }
+
+    /// @dev The verifiers' share is not above the half that comes back.
+    function test_losingToHimselfWithHisOwnVerifiersCostsHalfAStake() public {
+        uint256 job = claimed(7, 8); // both, and the verifiers, are one and the same
+        uint256 id = matchOf(job, 7);
+        submit(id, 7, 8);
+        decide(id, 8);
+        uint256 back = jobs.credit(person(2)) + jobs.credit(verifier(0)) + jobs.credit(verifier(1));
+        eq(back, STAKE / 2, "what comes back");
+        eq(burned(), STAKE / 2, "burned");
+    }
+
+    /// @dev Wei that cannot be shared evenly is the winner's.
+    function test_theVerifiersShareIsRoundedDown() public {
+        Terms memory t = terms(2);
+        t.stake = 1 ether + 13;
+        t.rules.threshold = 3;
+        vm.prank(CLIENT);
+        uint256 job = jobs.post{value: REWARD}(t);
+        _claimWith(job, t.stake);
+        uint256 id = matchOf(job, 7);
+        submit(id, 7, 8);
+        decide(id, 7);
+        vote(id, 2, 7);
+        uint256 share = t.stake / 10 / 3;
+        credited(verifier(2), share, "a third");
+        credited(person(1), t.stake / 2 - 3 * share, "the rest of the half");
+        eq(burned(), t.stake - t.stake / 2, "the other half");
+    }
+
+    function _claimWith(uint256 job, uint256 stake) private {
+        for (uint160 n = 1; n < 3; ++n) {
+            vm.deal(person(n), stake);
+            vm.prank(person(n));
+            jobs.join{value: stake}(job);
+            commit(job, person(n), 6 + n);
+        }
+        reveal(job, person(1), 7);
+        reveal(job, person(2), 8);
     }
 
     function test_aSlotWithoutAClaimIsBurned() public {

@@ -6,8 +6,20 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Programs} from "contracts/commit/Programs.sol";
-import {Adjudication, IJobs, Job, JobPhase, Rules, Terms} from "contracts/interfaces/IJobs.sol";
+import {
+    Adjudication,
+    Claim,
+    Group,
+    IJobs,
+    Job,
+    JobPhase,
+    Rules,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "contracts/interfaces/IJobs.sol";
 import {IReferee} from "contracts/interfaces/IReferee.sol";
+import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @notice A job that is out of bounds cannot be posted.
 contract PostTest is Market {
@@ -162,7 +174,7 @@ contract PostTest is Market {
 
         Panel other = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
         t = terms(1);
-        t.referee = deploy("Referee.sol:Referee", abi.encode(other));
+        t.referee = deploy("Referee.sol:Referee", abi.encode(referee.JUDGE(), other));
         _refused(t, IJobs.VerifierNotRegistered.selector); // their bonds answer to the panel of another referee
 
         vm.prank(verifier(1));
@@ -184,10 +196,94 @@ contract PostTest is Market {
 
     function test_theShortestPeriodCannotBeZero() public {
         refuses(IJobs.BadPeriod.selector);
-        this.deployJobs(0);
+        this.deployNotary(0);
     }
 
-    function deployJobs(uint32 minPeriod) external returns (address) {
-        return deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 1, minPeriod));
+    function deployNotary(uint32 minPeriod) external returns (address) {
+        return deploy("Notary.sol:Notary", abi.encode(registry, 1, minPeriod));
+    }
+
+    function test_aCommitmentGrowsOldInTheShortestPhase() public {
+        vm.expectRevert(abi.encodeWithSelector(IJobs.BadCommitAge.selector, 0, 1, 59));
+        this.deployJobs(0);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.BadCommitAge.selector, 60, 1, 59));
+        this.deployJobs(60);
+        eq(Jobs(this.deployJobs(59)).COMMIT_AGE(), 59, "age");
+    }
+
+    function deployJobs(uint32 commitAge) external returns (address) {
+        return deploy("Jobs.sol:Jobs", abi.encode(notary, demands, commitAge));
+    }
+
+    // ------------------------------------------------------------------ what is kept and shown
+
+    /// @dev Terms in another form than Solidity encodes them in are read once, and written as it does.
+    function test_termsInAnotherFormAreKeptAsTheyAreRead() public {
+        Terms memory t = terms(1);
+        // The struct may begin anywhere behind its offset: here a word later, behind junk.
+        bytes memory usual = abi.encode(t);
+        bytes memory tail = new bytes(usual.length - 0x20);
+        for (uint256 i = 0; i < tail.length; ++i) {
+            tail[i] = usual[i + 0x20];
+        }
+        vm.prank(CLIENT);
+        (bool ok, bytes memory answer) =
+            address(jobs).call(abi.encodePacked(IJobs.post.selector, uint256(0x40), ~uint256(0), tail));
+        yes(ok, "posted");
+        uint256 id = abi.decode(answer, (uint256));
+        eq(keccak256(abi.encode(jobs.jobOf(id).terms)), keccak256(abi.encode(t)), "terms");
+        eq(
+            keccak256(SSTORE2.read(jobs.fileOf(id))),
+            keccak256(abi.encode(t)),
+            "what is written is one encoding"
+        );
+    }
+
+    function test_ofNoJobThereIsNothing() public view {
+        eq(jobs.programOf(5).steps, 0, "program");
+        yes(!jobs.isVerifier(5, verifier(0)), "verifier");
+        eq(jobs.jobOf(5).posted, 0, "job");
+    }
+
+    /// @dev What the notary reads out of storage, field by field: members beyond one word, short, long and empty strings.
+    function test_aJobIsShownAsItIsKept() public {
+        string[3] memory uris =
+            ["", "31 bytes are kept in their word", "http://a.name/that/is/longer/than/a/word/of/storage"];
+        Terms memory t = terms(3);
+        uint256 id = post(t);
+        for (uint160 n = 1; n < 4; ++n) {
+            join(id, person(n));
+            commit(id, person(n), 7);
+        }
+        for (uint160 n = 1; n < 4; ++n) {
+            Claim memory c = claim(7);
+            c.uri = uris[n - 1];
+            vm.prank(person(n));
+            jobs.reveal(id, c, 0, bytes32(uint256(7)));
+        }
+        Job memory job = jobs.jobOf(id);
+        eq(keccak256(abi.encode(job.terms)), keccak256(abi.encode(t)), "terms");
+        eq(job.client, CLIENT, "client");
+        yes(job.posted == block.timestamp && job.reward == REWARD, "posted, reward");
+        yes(job.commitEnd == block.timestamp && job.revealEnd == block.timestamp, "instants");
+        eq(job.challengeEnd, block.timestamp + PERIOD, "the last instant");
+        yes(job.commitments == 3 && job.reveals == 3 && job.openMatches == 0 && job.waiting == 1, "counts");
+        for (uint256 i = 0; i < 3; ++i) {
+            Trainer memory trainer = jobs.trainersOf(id)[i];
+            yes(trainer.owner == person(uint160(i + 1)) && trainer.revealed, "trainer");
+            yes(trainer.commitment != 0, "commitment");
+            StakedClaim memory kept = jobs.claimsOf(id)[i];
+            yes(kept.owner == trainer.owner && kept.group == 0 && kept.slot && !kept.lost, "claim");
+            eq(keccak256(bytes(kept.uri)), keccak256(bytes(uris[i])), "uri");
+            eq(jobs.groupsOf(id)[0].members[i], i, "member");
+        }
+        Group memory group = jobs.groupsOf(id)[0];
+        yes(group.root == root(7) && group.last == root(7) && group.matchId == 0, "group");
+        yes(group.spokesman == 0 && group.members.length == 3, "its members");
+        pass(PERIOD);
+        jobs.finalize(id);
+        job = jobs.jobOf(id);
+        yes(job.acceptedRoot == root(7) && job.acceptedLast == root(7), "accepted");
+        yes(job.ended == JobPhase.Accepted && job.logs == 0 && job.finder == address(0), "the rest");
     }
 }

@@ -75,7 +75,7 @@ contract AppealsTest is Heard {
         tryHonestly(id, 7, 8);
         _decided(2, Reason.Operator);
         _in(HearingPhase.Defence);
-        eq(panel.credit(person(1)), STAKE, "the appeal's bond is back");
+        eq(panel.credit(person(1)), 0, "the appeal's bond is held while a signer may stand");
         credited(person(1), STAKE / 2, "the prize of the match");
         credited(verifier(0), 0, "who signed a lie is not paid");
         _solvent();
@@ -124,10 +124,10 @@ contract AppealsTest is Heard {
         _decided(2, Reason.Operator);
         _in(HearingPhase.Defence);
         eq(panel.getHearing(hearingOf(id)).side, 0, "the accuser is who was called wrong and is not");
-        eq(panel.credit(person(2)), 0, "the appellant is wrong, too");
-        eq(panel.credit(person(1)), STAKE / 2, "the other side");
+        eq(panel.credit(person(1)), 0, "the bond is held while a signer may stand");
         pass(PERIOD);
         proceed(id);
+        eq(panel.credit(person(2)), 0, "the appellant is wrong, too");
         eq(panel.credit(person(1)), STAKE / 2 + BOND, "and half of the bonds");
     }
 

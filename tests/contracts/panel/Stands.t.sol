@@ -51,6 +51,9 @@ contract StandsTest is Heard {
         eq(_bond(0), BOND, "the other signer keeps his bond");
         eq(_bond(1), BOND, "who stood keeps his");
         eq(referee.getMatch(id).losers, 1, "the match is over");
+        eq(panel.credit(verifier(1)), STAKE / 2, "half of the appeal's bond");
+        eq(panel.credit(person(2)), 0, "who appealed against the truth has lost it");
+        eq(panel.credit(panel.BURNED()), STAKE / 2, "the rest");
         _free(0);
         _solvent();
     }
@@ -61,6 +64,52 @@ contract StandsTest is Heard {
         tryAlone(id, 0, 7, 8);
         _in(HearingPhase.Done);
         eq(_bond(0) + _bond(1), 2 * BOND, "bonds");
+        eq(panel.credit(verifier(0)), STAKE / 2, "who stood is paid");
+        _solvent();
+    }
+
+    /// @dev Both sides are wrong, and one of them has appealed and lost. The other is cleared by that alone, and accuses; the
+    /// signer shows it wrong, so the half is not the accuser's.
+    function test_anAccuserWhoDidNotAppealHasNothingOfTheBondIfASignerClearsItself() public {
+        _ruled(8, 9, 7);
+        appeal(id, person(2));
+        tryAlone(id, 0, 8, 9);
+        _in(HearingPhase.Defence);
+        eq(panel.getHearing(hearingOf(id)).bond, STAKE, "held");
+        stand(id, 0, 7);
+        tryHonestly(id, 8, 7);
+        _in(HearingPhase.Done);
+        eq(panel.credit(person(1)) + panel.credit(person(2)), 0, "neither liar");
+        eq(panel.credit(verifier(0)), STAKE / 2, "who stood and won");
+        eq(panel.credit(panel.BURNED()), STAKE / 2, "the rest");
+        _solvent();
+    }
+
+    /// @dev The same, but no signer clears itself: half for the accuser, as if the hearing had ended with the trial.
+    function test_anAccuserWhoDidNotAppealHasHalfOfTheBondAtTheEnd() public {
+        _ruled(7, 8, 9);
+        appeal(id, person(2));
+        tryHonestly(id, 7, 8);
+        for (uint256 i = 0; i < 2; ++i) {
+            eq(panel.getHearing(hearingOf(id)).bond, STAKE, "held");
+            stand(id, i, 9);
+            tryHonestly(id, 7, 9);
+        }
+        _in(HearingPhase.Done);
+        eq(panel.credit(person(1)), STAKE / 2 + BOND, "half of the bond, and of both signers'");
+        eq(panel.credit(person(2)), 0, "the appellant was wrong");
+        eq(panel.getHearing(hearingOf(id)).bond, 0, "nothing is held");
+        _solvent();
+    }
+
+    /// @dev A side, its own signers and its own appeal: whoever of them wins, half of the bond is burned.
+    function test_clearingAnAccomplicePaysOutHalfOfTheBond() public {
+        _givenAway();
+        uint256 before = address(panel).balance;
+        stand(id, 0, 7);
+        tryAlone(id, 0, 7, 8);
+        eq(panel.credit(verifier(0)) + panel.credit(person(2)), before / 2, "half comes back to them");
+        eq(panel.credit(panel.BURNED()), STAKE / 2, "half does not");
     }
 
     function test_aSignerWhoLosesLosesItsBondAndTheOthersMayStandStill() public {
@@ -70,11 +119,13 @@ contract StandsTest is Heard {
         _in(HearingPhase.Defence);
         eq(_bond(0), 0, "who stood");
         eq(_bond(1), BOND, "not the other");
-        eq(panel.credit(person(2)), STAKE + BOND / 2, "half to the accuser");
+        eq(panel.credit(person(2)), BOND / 2, "half to the accuser; the appeal's bond is held");
         stand(id, 1, 7);
         tryHonestly(id, 7, 8);
         _in(HearingPhase.Done);
         eq(_bond(1), BOND, "who stood and won");
+        eq(panel.credit(verifier(1)), STAKE / 2, "and is paid");
+        eq(panel.credit(verifier(0)), 0, "not who stood and lost");
         _solvent();
     }
 

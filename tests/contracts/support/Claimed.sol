@@ -30,6 +30,8 @@ abstract contract Claimed is Base {
     /// @dev `full` of rank 0: no input, one f32 whose bits are 7.
     bytes internal constant STRUCTURE = hex"00500001010000010000000000000007";
     uint256 internal constant TRUTH = 7;
+    /// @dev Seconds: these chains have a block in each.
+    uint32 internal constant COMMIT_AGE = 1;
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
@@ -39,10 +41,12 @@ abstract contract Claimed is Base {
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
     Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(registry, demands, 0.1 ether, 60)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
+    Referee internal referee =
+        Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
 
     constructor() {
         vm.warp(1_700_000_000);

@@ -42,7 +42,8 @@ abstract contract Matches is Base {
     /// @dev NOTE: the operators of these runs are hashes, so the court has no rules for them; their jobs are attested.
     address private _court = deploy("Court.sol:Court", abi.encode(address(0), time));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(_court, registry))));
-    Referee internal referee = Referee(deploy("Referee.sol:Referee", abi.encode(panel)));
+    Referee internal referee =
+        Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
     address internal alice = address(0xA11CE); // side 0
     address internal bob = address(0xB0B); // side 1
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];

@@ -19,7 +19,11 @@ from eth_utils.crypto import keccak
 import referee_py
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
-NAMES = ("Timekeeper", "VerifierRegistry", "Opset1", "Court", "Panel", "Referee", "Demands", "Jobs")
+NAMES = (
+    *("Timekeeper", "VerifierRegistry", "Opset1", "Court", "Panel"),
+    *("Judge", "Referee", "Demands", "Notary", "Jobs"),
+)
+COMMIT_AGE = 2
 DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS = hex(15_000_000)
@@ -113,9 +117,9 @@ class Chain:
     def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
         self.timekeeper, self.registry, opset, self.court, self.panel, *rest = map(Contract, NAMES)
-        self.referee, self.demands, self.jobs = rest
+        self.judge, self.referee, self.demands, self.notary, self.jobs = rest
         contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee)
-        contracts += self.demands, self.jobs, self.timekeeper
+        contracts += self.judge, self.demands, self.notary, self.jobs, self.timekeeper
         self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
         self.fund([DEPLOYER, GUARDIAN])
@@ -128,9 +132,11 @@ class Chain:
         )
         self._deploy(DEPLOYER, self.court, opset.address, self.timekeeper.address)
         self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)
-        self._deploy(DEPLOYER, self.referee, self.panel.address)
+        self._deploy(DEPLOYER, self.judge)
+        self._deploy(DEPLOYER, self.referee, self.judge.address, self.panel.address)
         self._deploy(DEPLOYER, self.demands, 1, self.timekeeper.address)
-        self._deploy(DEPLOYER, self.jobs, self.registry.address, self.demands.address, min_stake, 1)
+        self._deploy(DEPLOYER, self.notary, self.registry.address, min_stake, COMMIT_AGE + 1)
+        self._deploy(DEPLOYER, self.jobs, self.notary.address, self.demands.address, COMMIT_AGE)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
         """Results in the order of the requests; an error comes back as the JSON-RPC error object."""

@@ -80,9 +80,9 @@ class Game:
         return Rules(
             adjudication=kind,
             threshold=0 if kind is Adjudication.ON_CHAIN else rng.randint(1, len(self.keys)),
-            verdict_period=rng.randint(2, 60),
-            appeal_period=rng.randint(2, 30),
-            clock=rng.choice((2, 20, 60, 200, 200)),
+            verdict_period=rng.randint(3, 60),
+            appeal_period=rng.randint(3, 30),
+            clock=rng.choice((3, 20, 60, 200, 200)),
         )
 
     def _party(self, address: str, *, honest: bool) -> Party:

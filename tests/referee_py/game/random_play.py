@@ -29,7 +29,7 @@ from referee_py.trial import Stage
 from referee_py.trial.shown import said_hash
 
 from .actions import Action
-from .chain import DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
+from .chain import COMMIT_AGE, DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
 from .random_game import LEAVE_DELAY, Game
 
 
@@ -60,7 +60,7 @@ class Cohort:
         self.chain, self.tally, self.rounds, self.clocks = chain, tally, rounds, clocks
         self.rng = Random(repr(("cohort", seed)))
         addresses = (to_checksum_address(c.address) for c in (chain.jobs, chain.referee, chain.panel))
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), commit_age=COMMIT_AGE)
         self.games = [Game(chain, self.book, (seed, k)) for k in range(size)]
         accounts = [account for game in self.games for account in game.accounts]
         self.tracked = [*accounts, BURNED]
@@ -261,7 +261,7 @@ class Cohort:
             *(state.trials, state.side, state.losers),
             *(submission.match_id, *(int.from_bytes(h, "big") for h in (file, state.verdict))),
             *(int(player, 16) for player in state.players),
-            *(state.bond, state.appeal_period, int(state.defendant, 16)),
+            *(state.bond, state.appeal_period, state.appellant, int(state.defendant, 16)),
         ]
 
     def _touches_job(self, action: Action) -> bool:
@@ -328,7 +328,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
         *(job.ended, committed, sum(t.revealed for t in job.trainers), job.open_matches),
         0 if job.waiting is None else job.waiting + 1,
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
-        job.logs,
+        *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),
     )
 
 

@@ -31,9 +31,8 @@ def _names(module: ModuleType, but: set[str]) -> set[str]:
 
 EVERY_GUARD_OF_A_MATCH = _names(
     refusals,
-    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "IndexOutOfTree", "TooSoon"},
+    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "IndexOutOfTree"},
 )
-"""NOTE: TooSoon takes two moves of one game in one second, and each game makes one."""
 EVERY_GUARD_OF_A_HEARING = _names(panel_refusals, {"AlreadyHeard"})
 
 COHORT = 50

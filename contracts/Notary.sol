@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Modes} from "./commit/Modes.sol";
+import {
+    Adjudication,
+    Group,
+    IJobs,
+    Job,
+    JobPhase,
+    MAX_URI,
+    Program,
+    Rules,
+    StakedClaim,
+    Terms,
+    Trainer
+} from "./interfaces/IJobs.sol";
+import {INotary} from "./interfaces/INotary.sol";
+import {IReferee} from "./interfaces/IReferee.sol";
+import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+import {Reading} from "./jobs/Reading.sol";
+import {SSTORE2} from "solady/utils/SSTORE2.sol";
+
+/// @title Notary
+/// @notice See INotary.
+contract Notary is Reading, INotary {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice Bounds the gas of every loop over slots.
+    uint256 public constant MAX_SLOTS = 16;
+    /// @notice Bounds the search for a voter, and the shares of a prize.
+    uint256 public constant MAX_VERIFIERS = 32;
+    /// @notice Keeps every instant far from overflow, and every stake's lock bounded.
+    uint32 public constant MAX_PERIOD = 365 days;
+
+    IVerifierRegistry public immutable REGISTRY;
+    uint256 public immutable MIN_STAKE;
+    uint32 public immutable MIN_PERIOD;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IVerifierRegistry registry, uint256 minStake, uint32 minPeriod) {
+        // SAFETY: with a period of zero an instant could equal the one before it and its phase vanish.
+        if (minPeriod == 0) revert IJobs.BadPeriod(minPeriod, 1, MAX_PERIOD);
+        REGISTRY = registry;
+        MIN_STAKE = minStake;
+        MIN_PERIOD = minPeriod;
+    }
+
+    // ------------------------------------------------------------------ posting
+
+    function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file) {
+        if (bytes(terms.uri).length > MAX_URI) revert IJobs.UriTooLong(bytes(terms.uri).length);
+        if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert IJobs.BadSlots(terms.slots);
+        // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
+        if (Modes.rounded(terms.program.mode) && terms.slots != 1) revert IJobs.OneSlotOnly(terms.slots);
+        if (terms.stake < MIN_STAKE) revert IJobs.StakeTooSmall(terms.stake, MIN_STAKE);
+        _checkPeriod(terms.trainPeriod);
+        _checkPeriod(terms.revealPeriod);
+        _checkPeriod(terms.challengePeriod);
+        programHash = _checkProgram(terms);
+        _checkRules(terms);
+        // SAFETY: what is written is encoded here, whatever form it had in calldata, so it can be read for good.
+        file = abi.encode(terms);
+    }
+
+    function _checkPeriod(uint32 period) private view {
+        if (period < MIN_PERIOD || period > MAX_PERIOD) {
+            revert IJobs.BadPeriod(period, MIN_PERIOD, MAX_PERIOD);
+        }
+    }
+
+    function _checkRules(Terms calldata terms) private view {
+        Rules calldata rules = terms.rules;
+        _checkPeriod(rules.clock);
+        _checkPeriod(rules.verdictPeriod);
+        _checkPeriod(rules.appealPeriod);
+        uint256 count = terms.verifiers.length;
+        bool none = rules.adjudication == Adjudication.OnChain;
+        if (count > MAX_VERIFIERS || (count == 0) != none) revert IJobs.BadVerifierCount(count);
+        if ((rules.threshold == 0) != none || rules.threshold > count) {
+            revert IJobs.BadThreshold(rules.threshold, count);
+        }
+        address panel = address(IReferee(terms.referee).PANEL());
+        for (uint256 i = 0; i < count; ++i) {
+            address verifier = terms.verifiers[i];
+            for (uint256 k = 0; k < i; ++k) {
+                if (verifier == terms.verifiers[k]) revert IJobs.VerifierTwice(verifier);
+            }
+            if (!REGISTRY.serves(verifier, panel)) revert IJobs.VerifierNotRegistered(verifier, panel);
+        }
+    }
+
+    /// @dev SAFETY: a referee that accepts anything, or says another hash, hurts its own job and nothing else.
+    function _checkProgram(Terms calldata terms) private view returns (bytes32) {
+        if (terms.referee.code.length == 0) revert IJobs.BadReferee(terms.referee);
+        return IReferee(terms.referee).check(terms.program);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function viewOf(uint256 jobId)
+        external
+        view
+        returns (
+            JobPhase phase,
+            Job memory job,
+            Trainer[] memory trainers,
+            StakedClaim[] memory claims,
+            Group[] memory groups
+        )
+    {
+        phase = IJobs(msg.sender).phaseOf(jobId);
+        address file;
+        (job, file) = _readJob(jobId);
+        job.terms = _readTerms(file);
+        return (phase, job, _readTrainers(jobId), _readClaims(jobId), _readGroups(jobId));
+    }
+
+    function programOf(uint256 jobId) external view returns (Program memory) {
+        return _readTerms(IJobs(msg.sender).fileOf(jobId)).program;
+    }
+
+    function isVerifier(uint256 jobId, address account) external view returns (bool) {
+        address[] memory verifiers = _readTerms(IJobs(msg.sender).fileOf(jobId)).verifiers;
+        for (uint256 i = 0; i < verifiers.length; ++i) {
+            if (verifiers[i] == account) return true;
+        }
+        return false;
+    }
+
+    /// @dev Empty where there is no job.
+    function _readTerms(address file) private view returns (Terms memory terms) {
+        if (file != address(0)) terms = abi.decode(SSTORE2.read(file), (Terms));
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./IJobs.sol";
+import {IVerifierRegistry} from "./IVerifierRegistry.sol";
+
+/// @title INotary
+/// @notice Which terms can be posted as a job, how they are written, and what is written there. It keeps nothing, and its errors
+/// are those of IJobs.
+interface INotary {
+    // ------------------------------------------------------------------ views
+
+    /// @notice Reverts unless a job may have these terms.
+    /// @return programHash The hash of the program, as the job's referee says it.
+    /// @return file The encoding of the terms.
+    function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file);
+
+    // Of a job of the caller, who is a Jobs contract: see IJobs.
+
+    function viewOf(uint256 jobId)
+        external
+        view
+        returns (
+            JobPhase phase,
+            Job memory job,
+            Trainer[] memory trainers,
+            StakedClaim[] memory claims,
+            Group[] memory groups
+        );
+
+    function programOf(uint256 jobId) external view returns (Program memory);
+
+    function isVerifier(uint256 jobId, address account) external view returns (bool);
+
+    /// @notice Whose verifiers a job may name.
+    function REGISTRY() external view returns (IVerifierRegistry);
+
+    /// @notice Covers the worst-case gas of a match, by the deployer's estimate for the chain.
+    function MIN_STAKE() external view returns (uint256);
+
+    /// @notice The shortest period or clock: transactions must get through in it on the chain.
+    function MIN_PERIOD() external view returns (uint32);
+}

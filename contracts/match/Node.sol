@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Calls} from "../commit/Calls.sol";
+import {Descents} from "../commit/Descents.sol";
+import {Records} from "../commit/Records.sol";
+import {IPanel} from "../interfaces/IPanel.sol";
+import {
+    Docket,
+    Evidence,
+    Exhibit,
+    LogProof,
+    Match,
+    Phase,
+    Position,
+    Reason,
+    Record
+} from "../interfaces/IReferee.sol";
+import {MatchBase} from "./MatchBase.sol";
+
+/// @title Node
+/// @notice The moves at the disputed node. What follows from the evidence of a conclusion the judge says, who is asked with the
+/// very words of the move: structure, then inputs, then log; then the panel hears what is right of the operator.
+abstract contract Node is MatchBase {
+    // ------------------------------------------------------------------ moves
+
+    function openRecord(uint256 matchId, Position calldata here, uint8 side, Record calldata record)
+        external
+    {
+        Match storage m = _begin(matchId, here, Phase.Open);
+        _post(m, matchId, side);
+        bytes32 have = Records.hash(record);
+        if (have != here.node[side]) revert Descents.WrongNode(side, have, here.node[side]);
+
+        emit RecordOpened(matchId, side, record);
+    }
+
+    function judgeStructure(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata)
+        external
+    {
+        _conclude(matchId, docket, here);
+    }
+
+    function judgeInput(
+        uint256 matchId,
+        Docket calldata docket,
+        Position calldata here,
+        Exhibit calldata,
+        Evidence calldata
+    ) external {
+        _conclude(matchId, docket, here);
+    }
+
+    function judgeLog(
+        uint256 matchId,
+        Docket calldata docket,
+        Position calldata here,
+        Exhibit calldata,
+        LogProof calldata
+    ) external {
+        _conclude(matchId, docket, here);
+    }
+
+    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata)
+        external
+    {
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        bytes memory filed = Calls.ask(address(JUDGE), msg.sig);
+
+        m.phase = Phase.Hearing;
+        m.posted = 0;
+        // NOTE: what the judge gives are the arguments of `hear`, encoded.
+        Calls.tell(address(PANEL), IPanel.hear.selector, filed);
+    }
+
+    function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external {
+        if (msg.sender != address(PANEL)) revert NotPanel(msg.sender);
+        // INVARIANT: the panel says it once for each match that was submitted, so the phase is Hearing.
+        _decide(_matches[matchId], matchId, losers, reason, deciders);
+    }
+
+    /// @dev The match ends as the judge says.
+    function _conclude(uint256 matchId, Docket calldata docket, Position calldata here) private {
+        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        (uint8 losers, Reason reason) = abi.decode(Calls.ask(address(JUDGE), msg.sig), (uint8, Reason));
+        _decide(m, matchId, losers, reason);
+    }
+}
