@@ -62,7 +62,18 @@ ROUNDED_RULES = (
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
 FIRST = ("Timekeeper", "Judge", *RULES)
 """The contracts that need no other's address."""
-NAMES = (*FIRST, "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel", "Referee", "Demands", "Notary", "Jobs")
+NAMES = (
+    *FIRST,
+    "VerifierRegistry",
+    "Opset1",
+    "Examiner",
+    "Court",
+    "Panel",
+    "Referee",
+    "Demands",
+    "Notary",
+    "Jobs",
+)
 """The contracts of a deployment, in the order in which they are deployed."""
 
 PANICS = {0x01: "assertion", 0x11: "overflow", 0x12: "division by zero", 0x32: "index out of range"}
