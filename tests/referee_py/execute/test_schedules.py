@@ -28,13 +28,15 @@ Sources = Mapping[str, SlotSource]
 
 
 def exact(made: RandomSlots, watched: Sources, seed: int) -> dict[str, Executor]:
-    """Executors of repops-f32; the interpreter on arrays and on tensors in turns."""
+    """Executors of repops-f32. The interpreter, which the truth is of, for one program in five."""
     given = made.program, made.constants, CPU
-    return {
-        "interpreter": Interpreter(*given, device=CpuTensors() if seed % 2 else None),
+    found: dict[str, Executor] = {
         "fast": FastExecutor(*given, watched),
         "fast on tensors": FastExecutor(*given, watched, TensorMachine()),
     }
+    if seed % 5 == 0:
+        found["interpreter"] = Interpreter(*given, device=CpuTensors() if seed % 2 else None)
+    return found
 
 
 def rounded(
@@ -43,11 +45,14 @@ def rounded(
     """Those of rounded-f64, with libraries of their own: they follow the log of the truth's."""
     names = sorted(VARIATIONS)
     one, other = (evaluator_of(names[(seed + k) % len(names)]) for k in (1, 2))
-    slow, fast = party(TensorEvaluator(CpuTensors(), "cpu") if seed % 2 else one), party(other)
-    return {
-        "interpreter": Interpreter(made.program, made.constants, slow),
-        "fast": FastExecutor(made.program, made.constants, fast, watched, RoundedCpu(fast)),
+    fast = party(one)
+    found: dict[str, Executor] = {
+        "fast": FastExecutor(made.program, made.constants, fast, watched, RoundedCpu(fast))
     }
+    if seed % 5 == 0:
+        slow = party(TensorEvaluator(CpuTensors(), "cpu") if seed % 2 else other)
+        found["interpreter"] = Interpreter(made.program, made.constants, slow)
+    return found
 
 
 @dataclass
@@ -100,13 +105,13 @@ def test_random_programs_under_random_schedules() -> None:
     for seed in range(45):
         play(seed, 4 + seed % 30, found)
     assert found.moving == 15
-    assert found.steps > 45 * 5 * 10
+    assert found.steps > 45 * 3 * 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", range(60))
 def test_many_random_programs_under_random_schedules(part: int) -> None:
     found = Found()
-    for seed in range(1000 + part, 6100, 20):
-        play(seed, 4 + seed % 31, found)
+    for seed in range(1000 + part, 6100, 60):
+        play(seed, 4 + seed % 12 + 30 * (seed % 7 == 0), found)
     print(found)
