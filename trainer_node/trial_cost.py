@@ -53,6 +53,8 @@ NO_TRIAL = TrialCost(0, "none", 0, 0.0)
 
 def longest_chain(structure: Structure, inputs: Sequence[TensorType], mode: int) -> int:
     """Of all elements of a node; 0 if it has none."""
+    if structure.name not in KINDS:
+        return 1
     if structure.name == "max_pool2d":
         return math.prod(map(min, structure.attrs["kernel"], inputs[0].shape[2:]))
     case = _some_element(structure, inputs, mode)
@@ -90,8 +92,7 @@ class Sampler:
         self._program, self._mode, self._clock = program, mode, clock
         self._types = [[program.type_of(operand) for operand in node.inputs] for node in program.nodes]
         self._steps = [
-            longest_chain(node, types, mode) if node.name in KINDS else 1
-            for node, types in zip(program.nodes, self._types, strict=True)
+            longest_chain(node, types, mode) for node, types in zip(program.nodes, self._types, strict=True)
         ]
         longest: dict[str, int] = {}
         for number, node in enumerate(program.nodes):
@@ -111,17 +112,31 @@ class Sampler:
 
     def cost(self) -> TrialCost:
         """Of the longest trial, as far as nodes were seen."""
-        rate = hashing_rate(self._clock)
+        hashing = hashing_rate(self._clock)
 
         def seconds(number: int) -> float:
             node, types = self._program.nodes[number], self._types[number]
-            hashed = sum(t.nbytes for t in types) + 2 * sum(t.nbytes for t in node.outputs)
-            return self._steps[number] / self._rates.get(node.name, SLOWEST) + HASHES * hashed / rate
+            return _seconds(node, types, self._steps[number], self._rates.get(node.name, SLOWEST), hashing)
 
         node = max(range(len(self._program.nodes)), key=seconds, default=None)
         if node is None:
             return NO_TRIAL
         return TrialCost(node, self._program.nodes[node].name, self._steps[node], seconds(node))
+
+
+def cost_of(number: int, structure: Structure, inputs: Sequence[Array], mode: int) -> TrialCost:
+    """Of a trial about node ``number``, with these operands."""
+    types = [TensorType.of(array) for array in inputs]
+    steps = longest_chain(structure, types, mode)
+    rate = walking_rate(structure, inputs, mode) if steps > SHORT else SLOWEST
+    return TrialCost(number, structure.name, steps, _seconds(structure, types, steps, rate, hashing_rate()))
+
+
+def _seconds(
+    node: Structure, types: Sequence[TensorType], steps: int, walking: float, hashing: float
+) -> float:
+    hashed = sum(t.nbytes for t in types) + 2 * sum(t.nbytes for t in node.outputs)
+    return steps / walking + HASHES * hashed / hashing
 
 
 def _some_element(structure: Structure, inputs: Sequence[TensorType], mode: int) -> Case | None:

@@ -13,7 +13,7 @@ from referee_py.attestation import Verdict, sign
 from referee_py.commit import NO_LOG, Record, Tag, tensor_hash
 from referee_py.commit.tensor import canonical
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.panel.state import Attest, HearingPhase, Submission
+from referee_py.panel.state import Adjudication, Attest, HearingPhase, Submission
 from referee_py.program import Program
 from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
@@ -26,11 +26,13 @@ from .config import Settings
 from .counsel import Counsel
 from .decide import too_uncertain
 from .docket import Docket, Rounds
+from .effort import MARGIN
 from .errors import Reverted
 from .logbook import step_limit
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
 from .service import Node, Service, open_node
+from .trial_cost import TrialCost, cost_of
 
 PATIENCE_S = 5.0
 """How long a round waits for a judgement; what takes longer is asked for again in the next one."""
@@ -184,6 +186,8 @@ class Verifier:
         outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
+        if job.rules.adjudication is not Adjudication.ATTESTED:
+            _check_trial(cost_of(at.node, structure, inputs, job.program.mode), job.rules.clock)
         entries = log.read() if log else None
         if not self._lies:
             return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries))
@@ -205,6 +209,14 @@ class Verifier:
         limit = step_limit(program, self._node.settings.limits.memory_bytes)
         step = fetcher.log(roots[at.step - 1], terms.node_count, uris, max_bytes=limit)
         return step.nodes.get(at.node)
+
+
+def _check_trial(cost: TrialCost, clock: int) -> None:
+    """SAFETY: whoever signs puts its bond on playing a trial in time. Raises InvalidInput if this machine could not."""
+    if MARGIN * cost.seconds > clock:
+        raise InvalidInput(
+            f"a trial may take {MARGIN * cost.seconds:.0f} s of our computing ({cost}), the clock has {clock} s"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import structlog
 
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
-from referee_py.panel.state import HearingPhase
+from referee_py.panel.state import Adjudication, HearingPhase
 from referee_py.rounding.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
@@ -20,6 +20,7 @@ from trainer_node.chain import Claim, HearingInfo, Job, JobPhase
 from trainer_node.errors import RpcUnavailable
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
+from trainer_node.trial_cost import TrialCost
 from trainer_node.verifier import Verifier, servers
 
 from . import near
@@ -129,6 +130,22 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
     assert court.tick() == []
     released.append(True)
     assert until(court.tick) == [101]
+
+
+def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
+    court: Court, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there are trials: in an attested job a verdict is the last word."""
+    publish(court)
+    monkeypatch.setattr(module, "cost_of", lambda *_: TrialCost(8, "mm", 1 << 30, 501.0))
+    with structlog.testing.capture_logs() as told:
+        assert court.tick() == []
+    (refused,) = [event for event in told if event["event"] == "verdict.refused"]
+    for word in ("1002 s", "node 8, mm", "1,073,741,824 steps", "clock has 1000 s"):
+        assert word in refused["reason"]
+    attested = replace(court.jobs[0].rules, adjudication=Adjudication.ATTESTED)
+    other = court.add(court.jobs[0].uri, rules=attested)
+    assert until(court.tick) == [other]
 
 
 def test_a_failing_endpoint_is_no_verdict(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
