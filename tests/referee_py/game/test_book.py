@@ -335,15 +335,15 @@ def test_young_commitment_expect_refused_until_it_is_old_enough() -> None:
 
 
 def test_copied_commitment_expect_too_young_for_as_long_as_the_claim_needs() -> None:
-    story = Story(slots=1, book=Book(31337, JOBS, REFEREE, PANEL, commit_age=48)).trained("a")
+    story = Story(slots=1, book=Book(31337, JOBS, REFEREE, PANEL, commit_age=40)).trained("a")
     shown = claim("b")
     story.meaning(7, shown)
-    story.now += 47  # from here on everybody sees the claim, but three blocks leave it out
+    story.now += 39  # from here on everybody sees the claim, but three blocks leave it out
     story.meaning(8, shown)
-    story.now += 35
+    story.now += 30
     with pytest.raises(TooSoon):
         story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)
     story.book.challenge(story.id, shown, bytes(32), who(7), STAKE, story.now)
-    story.now += 12
+    story.now += 9
     with pytest.raises(RootClaimed):
         story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)
