@@ -20,7 +20,7 @@ FORGE = ROOT / ".venv/bin/forge"
 ARTIFACTS = ROOT / ".build/forge/out"
 DONE = ROOT / ".build/contracts.json"
 ABI_DIR = ROOT / "referee_py/abi"
-CODE_SIZE_LIMIT = 24_576  # EIP-170
+CODE_SIZE_LIMIT = 20_000  # Of EIP-170's 24,576: what is left is room to repair.
 
 
 def compiler_settings() -> dict[str, object]:
@@ -121,7 +121,7 @@ def main() -> None:
         }
         (ABI_DIR / f"{name}.json").write_text(json.dumps(artifact, indent=1, sort_keys=True) + "\n")
         size = len(deployed) // 2 - 1
-        print(f"{name}: {size} bytes{' - TOO LARGE to deploy' if size > CODE_SIZE_LIMIT else ''}")
+        print(f"{name}: {size} bytes{' - TOO LARGE: split it' if size > CODE_SIZE_LIMIT else ''}")
     files = [f"referee_py/abi/{name}.json" for name in contracts]
     DONE.write_text(json.dumps({"files": files, "hashes": [source_hash, settings_hash]}))
 

@@ -1,6 +1,12 @@
-"""The least stake of a chain, from measured gas: half of it, the winner's prize, pays for the worst dispute.
+"""The least stake of a chain, from measured gas: the winner's prize pays for the worst dispute.
 
-stake = PRIZE_DIVISOR x price of gas x sum over the moves that one side may have to send (times x gas)
+stake = price of gas x the larger of
+    PRIZE_DIVISOR x sum over the moves that one side may have to send (times x gas)
+    the same of the moves up to a verdict / (1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR)
+
+A winner has half of the stake. If a verdict has ended the match a tenth of the stake is the verifiers', out of that half; but
+then nobody has appealed, and there was no trial to play, or the appellant has lost the bond of the appeal, as much as a stake,
+and half of that is the winner's, too.
 
 The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
 inputs, the verifiers are silent or wrong, and the court judges it. Gas is that of transactions of one move each, as
@@ -15,6 +21,7 @@ from dataclasses import dataclass
 from web3 import Web3
 
 from referee_py.commit import depth_of
+from referee_py.game.book import VERDICT_DIVISOR
 from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import MAX_GENERATIONS
 from referee_py.program.structure import MAX_NODES
@@ -100,9 +107,19 @@ def worst_gas() -> int:
     return sum(line.total for line in worst_dispute())
 
 
+def verdict_gas() -> int:
+    """Of these the moves of a dispute that a verdict ends, from which nobody appeals."""
+    later = {"appeal", *(f"{move}, in the trial" for move in TRIAL_GAS)}
+    return sum(line.total for line in worst_dispute() if line.move not in later)
+
+
 def least_stake(price: int) -> int:
     """Wei, at that many wei for a unit of gas: the prize covers the winner's gas in the worst dispute."""
-    return PRIZE_DIVISOR * worst_gas() * price
+    # What is left of a stake's 1 / PRIZE_DIVISOR without its 1 / VERDICT_DIVISOR, rounded up to whole wei.
+    after_verdict = -(
+        -verdict_gas() * price * PRIZE_DIVISOR * VERDICT_DIVISOR // (VERDICT_DIVISOR - PRIZE_DIVISOR)
+    )
+    return max(PRIZE_DIVISOR * worst_gas() * price, after_verdict)
 
 
 def chain_price(web3: Web3) -> int:

@@ -238,7 +238,13 @@ abstract contract Pairing is Board {
     function viewOf(uint256)
         external
         view
-        returns (JobPhase, Job memory, Trainer[] memory, StakedClaim[] memory, Group[] memory)
+        returns (
+            JobPhase phase,
+            Job memory job,
+            Trainer[] memory trainers,
+            StakedClaim[] memory claims,
+            Group[] memory groups
+        )
     {
         Calls.relay(address(NOTARY));
     }

@@ -309,8 +309,8 @@ class Book(Escrow):
     # --- money ----------------------------------------------------------------------------------------------------
 
     def _settle(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
-        """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest is
-        burned.
+        """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest
+        is burned.
 
         SAFETY: were the tenth not out of the winner's half, to lose to oneself with verifiers of one's own would cost
         less than half a stake.

@@ -83,6 +83,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "accepted_root": bytes(32),
         "accepted_last": bytes(32),
         "logs": bytes(32),
+        "finder": None,
         "trainers": (),
         "claims": (),
         "groups": (),

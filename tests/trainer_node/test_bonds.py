@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from repops.opset import MAX_STEPS
 
+from referee_py.game.book import VERDICT_DIVISOR
 from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import Reveal, Timeout
 from referee_py.trial import Stage, TrialState, places
@@ -87,6 +88,24 @@ def test_the_prize_of_the_least_stake_pays_for_the_worst_dispute() -> None:
     price = 7 * 10**9
     assert least_stake(price) // PRIZE_DIVISOR >= worst_gas() * price
     assert worst_gas() == sum(line.times * line.gas for line in worst_dispute())
+
+
+def test_the_prize_pays_for_a_dispute_that_a_verdict_ends() -> None:
+    """Then the verifiers' share is the winner's, too; but it has played no trial."""
+    price = 7 * 10**9
+    stake = least_stake(price)
+    assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= bonds.verdict_gas() * price
+    trial = sum(line.total for line in worst_dispute() if line.move.endswith("in the trial"))
+    assert bonds.verdict_gas() == worst_gas() - trial - bonds.GAME_GAS["appeal"]
+
+
+def test_where_trials_are_cheap_the_verdict_sets_the_stake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bonds, "TRIAL_GAS", dict.fromkeys(bonds.TRIAL_GAS, 1))
+    monkeypatch.setitem(bonds.GAME_GAS, "appeal", 1)
+    for price in (1, 7, 10**9 + 7):
+        stake = least_stake(price)
+        assert stake // PRIZE_DIVISOR - stake // VERDICT_DIVISOR >= bonds.verdict_gas() * price
+        assert stake > PRIZE_DIVISOR * worst_gas() * price
 
 
 def test_a_price_that_no_chain_asks_is_refused() -> None:

@@ -59,6 +59,7 @@ def job(phase: JobPhase, **changes: object) -> Job:
         accepted_root=ROOT,
         accepted_last=ROOT,
         logs=ROOT,
+        finder=None,
         trainers=(),
         claims=(),
         groups=(),

@@ -11,11 +11,13 @@ from repops.opset import OPS
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding import Rounding
 from trainer_node.chain import ChainClient, Contracts, Deployment, TransactionManager, connect
-from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, error_decoder, load_artifact
+from trainer_node.chain.contracts import EXACT_RULES, NAMES, ROUNDED_RULES, error_decoder, load_artifact
 from trainer_node.db import Database
 from trainer_node.deploy import NOBODY, Parameters, deploy
 from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
 
+CODE_SIZE_LIMIT = 20_000
+"""Of EIP-170's 24,576: what is left is room to repair."""
 PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=2, commit_age=1)
 
 
@@ -102,3 +104,9 @@ def test_deployment_file_is_checked(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(AssayError, match="no deployment file"):
             Deployment.load(path)
+
+
+# NOTE: Court is about to be split, too.
+@pytest.mark.parametrize("name", [name for name in (*NAMES, "Releases") if name != "Court"])
+def test_a_contract_leaves_room_to_repair(name: str) -> None:
+    assert 0 < len(load_artifact(name).runtime) <= CODE_SIZE_LIMIT

@@ -79,6 +79,7 @@ def hearing(*events: Event, **changes: Any) -> HearingInfo:
         "players": (NOBODY, NOBODY),
         "bond": 0,
         "appealPeriod": 0,
+        "appellant": 0,
         "defendant": NOBODY,
     }
     found = SimpleNamespace(**{**raw, **changes})

@@ -301,17 +301,17 @@ contract ClaimsTest is Market {
     function test_aChallengeThatMissesBlocksCannotBeCopied() public {
         _aged(48);
         uint256 job = claimed(7);
-        uint256 start = block.timestamp;
         commitChallenge(job, person(2), 8);
-        vm.warp(start + 48); // from here on his claim could be in a block, and all can see it; but the block leaves it out
+        (, uint64 committed) = jobs.challengeOf(job, person(2));
+        vm.warp(committed + 48); // from here on his claim could be in a block, and all can see it; but the block leaves it out
         commitChallenge(job, person(3), 8);
         for (uint256 blocks = 1; blocks < 4; ++blocks) {
-            vm.warp(start + 48 + 12 * blocks);
-            vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, start + 96));
+            vm.warp(committed + 48 + 12 * blocks);
+            vm.expectRevert(abi.encodeWithSelector(IJobs.TooSoon.selector, committed + 96));
             this.challengeAs(job, person(3), 8);
         }
         this.challengeAs(job, person(2), 8);
-        vm.warp(start + 96);
+        vm.warp(committed + 96);
         challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
         eq(jobs.credit(person(3)) + address(jobs).balance, REWARD + 2 * STAKE, "the copy is worth nothing");
     }
@@ -321,14 +321,14 @@ contract ClaimsTest is Market {
         _aged(48);
         uint256 job = claimed(7);
         commitChallenge(job, person(2), 9);
-        pass(47);
+        pass(46);
         refuses(IJobs.TooSoon.selector);
         this.challengeAs(job, person(2), 9);
         commitChallenge(job, person(2), 8);
-        pass(1);
+        pass(46);
         refuses(IJobs.TooSoon.selector);
         this.challengeAs(job, person(2), 8);
-        pass(47);
+        pass(1);
         this.challengeAs(job, person(2), 8);
     }
 
@@ -337,10 +337,9 @@ contract ClaimsTest is Market {
         _aged(48);
         uint256 job = claimed(7);
         pass(PERIOD - 49);
-        commitChallenge(job, person(2), 8);
-        pass(1);
+        commitChallenge(job, person(2), 8); // a second goes by
         commitChallenge(job, person(3), 9);
-        pass(47);
+        pass(46);
         refuses(IJobs.TooSoon.selector);
         this.challengeAs(job, person(3), 9);
         this.challengeAs(job, person(2), 8);

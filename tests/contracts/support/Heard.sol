@@ -58,6 +58,9 @@ abstract contract Heard is Market {
         for (uint160 n = 1; n < 3; ++n) {
             owed += panel.credit(address(0xF00000 + n));
         }
+        for (uint256 i = 0; i < keys.length; ++i) {
+            owed += panel.credit(verifier(i));
+        }
         eq(address(panel).balance, owed, "balance = credits + bond");
     }
 

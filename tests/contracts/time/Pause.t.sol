@@ -168,7 +168,7 @@ contract PauseTest is Heard, Demanded {
         _resume();
         pass(PERIOD + 1);
         demands.close(s, digests(2));
-        inPhase(posted, JobPhase.Void);
+        eq(jobs.jobOf(posted).finder, AUDITOR, "withheld");
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(posted);
     }

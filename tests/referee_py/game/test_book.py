@@ -10,8 +10,9 @@ from referee_py.commit import Tag, Tree
 from referee_py.game.book import MAX_CLAIMS, Book
 from referee_py.game.escrow import BURNED
 from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
-from referee_py.game.refusals import Refusal, RootClaimed
+from referee_py.game.refusals import Refusal, RootClaimed, TooSoon
 from referee_py.game.state import Phase, ProgramHeader, Reason, Timeout
+from referee_py.game.withheld import Withheld
 from referee_py.panel.state import Adjudication, Rules
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
@@ -127,7 +128,7 @@ def test_challenger_wins_expect_half_of_the_lost_stake_and_the_reward() -> None:
 def test_verifiers_decide_expect_a_tenth_for_those_who_voted_so() -> None:
     story = Story().trained("a", "b").ended(1, 0b10, Reason.OPERATOR, (who(91), who(93)))
     assert story.credits(who(91), who(92), who(93)) == [STAKE // 20, 0, STAKE // 20]
-    assert story.credits(who(1), BURNED) == [STAKE // 2, STAKE - STAKE // 2 - STAKE // 10]
+    assert story.credits(who(1), BURNED) == [STAKE // 2 - STAKE // 10, STAKE - STAKE // 2]
 
 
 def test_both_lose_expect_no_prize_and_both_roots_claimable_again() -> None:
@@ -244,3 +245,105 @@ def test_job_full_of_claims_expect_refused_and_void() -> None:
     assert story.job.ended is JobPhase.VOID
     assert story.credits(CLIENT) == [REWARD]
     assert story.conserved(REWARD + MAX_CLAIMS * STAKE)
+
+
+# --- withheld logs --------------------------------------------------------------------------------------------------
+
+DEMANDER, LOGS = who(50), b"L" * 32
+
+
+def rounded() -> Story:
+    """A job with logs, whose one trainer claims a."""
+    return Story(slots=1, mode=Rounding().mode, logs=LOGS).trained("a")
+
+
+def withheld(story: Story, demander: str = DEMANDER) -> Story:
+    Withheld(story.book).forfeit(story.id, LOGS, True, demander, story.now)
+    return story
+
+
+def test_withheld_logs_expect_the_trainer_loses_at_once_and_the_job_ends_void() -> None:
+    story = withheld(rounded())
+    assert (story.job.ended, story.job.finder) == (JobPhase.NONE, DEMANDER)
+    assert story.credits(DEMANDER, BURNED, CLIENT) == [STAKE // 2, STAKE - STAKE // 2, 0]
+    assert story.job.challenge_end == story.now + 90, "whoever can show another wrong has the time to"
+    story.finalized()
+    assert story.job.ended is JobPhase.VOID
+    assert story.credits(who(1), CLIENT) == [0, REWARD]
+    assert story.conserved(REWARD + STAKE)
+
+
+def test_logs_withheld_twice_expect_the_first_is_the_finder() -> None:
+    story = withheld(withheld(rounded()), who(51)).finalized()
+    assert story.credits(DEMANDER, who(51)) == [STAKE // 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("losers", "want"),
+    [
+        (0b10, [STAKE // 2, 0, STAKE, STAKE // 2]),
+        (0b01, [0, STAKE + STAKE, 0, 0]),
+        (0b11, [0, 0, STAKE, 0]),
+    ],
+)
+def test_logs_withheld_in_a_match_expect_it_is_the_trainers_last(losers: int, want: list[int]) -> None:
+    story = withheld(rounded().challenged(7, "b").challenged(8, "c"))
+    assert story.credits(DEMANDER) == [0], "who shows the trainer wrong in its match has the prize"
+    story.ended(1, losers)
+    assert story.job.claims[0].lost
+    assert story.job.groups[0].match_id == 0, "no other match puts its loss off"
+    if losers == 0b01:
+        story.ended(2, 0b01)  # the game goes on: who has won meets who has waited
+    story.finalized()
+    assert story.job.ended is JobPhase.VOID
+    assert story.credits(who(1), who(7), who(8), DEMANDER) == want
+    assert story.conserved(REWARD + 3 * STAKE)
+
+
+def test_match_that_nobody_decides_expect_a_withholding_trainer_loses_all_the_same() -> None:
+    story = withheld(rounded().challenged(7, "b")).ended(1, 0, Reason.UNRESOLVED)
+    assert story.job.ended is JobPhase.VOID
+    assert story.credits(who(1), who(7), DEMANDER, CLIENT) == [0, STAKE, STAKE // 2, REWARD]
+    assert story.conserved(REWARD + 2 * STAKE)
+
+
+def test_liar_beside_withheld_logs_expect_it_still_loses_to_who_is_right() -> None:
+    story = withheld(rounded().challenged(7, "b").ended(1, 0b01))
+    assert story.credits(who(7), DEMANDER) == [STAKE // 2, 0], "the trainer gave its claim away, to an ally"
+    story.challenged(8, "a").ended(2, 0b01)
+    assert story.credits(who(8)) == [STAKE // 2]
+    story.finalized()
+    assert (story.job.ended, story.job.accepted) == (JobPhase.VOID, None)
+    assert story.credits(who(7), who(8), CLIENT) == [STAKE // 2, STAKE + STAKE // 2, REWARD]
+    assert story.conserved(REWARD + 3 * STAKE)
+
+
+# --- the age of a commitment -------------------------------------------------------------------------------------------
+
+
+def test_young_commitment_expect_refused_until_it_is_old_enough() -> None:
+    story = Story(slots=1, book=Book(31337, JOBS, REFEREE, PANEL, commit_age=48)).trained("a")
+    committed, shown = story.now, claim("b")
+    story.meaning(7, shown)
+    challenge = lambda: story.book.challenge(story.id, shown, bytes(32), who(7), STAKE, story.now)  # noqa: E731
+    for story.now in (committed + 1, committed + 47):
+        with pytest.raises(TooSoon):
+            challenge()
+    story.now = committed + 48
+    challenge()
+    assert len(story.job.claims) == 2
+
+
+def test_copied_commitment_expect_too_young_for_as_long_as_the_claim_needs() -> None:
+    story = Story(slots=1, book=Book(31337, JOBS, REFEREE, PANEL, commit_age=40)).trained("a")
+    shown = claim("b")
+    story.meaning(7, shown)
+    story.now += 39  # from here on everybody sees the claim, but three blocks leave it out
+    story.meaning(8, shown)
+    story.now += 30
+    with pytest.raises(TooSoon):
+        story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)
+    story.book.challenge(story.id, shown, bytes(32), who(7), STAKE, story.now)
+    story.now += 9
+    with pytest.raises(RootClaimed):
+        story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)

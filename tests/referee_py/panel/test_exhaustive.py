@@ -146,6 +146,8 @@ class World:
         assert len(scene.settled) == 1, "a hearing ends its match"
         assert not any(scene.holds())
         assert (state.bond, scene.panel.at_risk()) == (0, 0)
+        if state.defendant in state.signers(state.verdict):  # the last trial cleared it
+            assert scene.credits(state.defendant) == [STAKE // 2]
         if SPOKESMEN[0] in self.honest and self.truth == RIGHT:
             assert scene.credits(SPOKESMEN[0])[0] >= scene.paid.get(SPOKESMEN[0], 0)
         self.ends.add((*scene.settled[0], state.trials, tuple(scene.bonds(*range(VOTERS)))))

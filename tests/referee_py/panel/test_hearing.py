@@ -112,7 +112,7 @@ def test_no_verdict_in_time_expect_anybody_escalates_and_voters_go_free() -> Non
 
 def test_wrong_appeal_expect_verdict_stands_and_half_the_bond_to_the_other_side() -> None:
     scene = Scene(threshold=2).voted(RIGHT, 0, 1).appealed(1)
-    assert (scene.state.phase, scene.state.side, scene.state.losers) == (HearingPhase.TRIAL, 1, 0b10)
+    assert (scene.state.phase, scene.state.appellant, scene.state.losers) == (HearingPhase.TRIAL, 1, 0b10)
     assert (scene.state.bond, scene.state.players) == (STAKE, SPOKESMEN)
     scene.ruled(0b10)
     assert scene.settled == [(0b10, Reason.OPERATOR, (VERIFIERS[0], VERIFIERS[1]))]
@@ -123,7 +123,9 @@ def test_wrong_appeal_expect_verdict_stands_and_half_the_bond_to_the_other_side(
 def test_right_appeal_expect_bond_back_and_signers_accused() -> None:
     scene = Scene(threshold=2).voted(RIGHT, 2).voted(WRONG, 0, 1).appealed(0).ruled(0b10)
     assert scene.settled == [(0b10, Reason.OPERATOR, ())], "the match does not wait for bonds"
-    assert scene.credits(*SPOKESMEN, BURNED) == [STAKE, 0, 0]
+    assert (scene.credits(*SPOKESMEN, BURNED), scene.state.bond) == ([0, 0, 0], STAKE), (
+        "it is held until then"
+    )
     assert (scene.state.phase, scene.state.side) == (HearingPhase.DEFENCE, 0)
     assert (scene.state.until, scene.holds()) == (START + APPEAL_PERIOD, [1, 1, 1])
     scene.over().play(scene.proceed)
@@ -145,10 +147,19 @@ def test_verdict_for_neither_and_the_other_appeals_first_expect_the_right_side_c
     assert scene.state.losers == 0b11
     scene.ruled(0b10)
     assert (scene.settled, scene.state.side) == ([(0b10, Reason.OPERATOR, ())], 0)
-    assert scene.credits(*SPOKESMEN) == [HALF_STAKE, 0]
+    assert scene.credits(*SPOKESMEN) == [0, 0], "the appellant has lost, but a signer may still be right"
     assert scene.refused(scene.stand(NEITHER), VERIFIERS[0]) is None
     scene.play(scene.stand(NEITHER), VERIFIERS[0]).ruled(0b10)
     assert scene.bonds(0) == [0]
+    assert scene.credits(*SPOKESMEN) == [HALF_STAKE + HALF_BOND, 0]
+    assert (scene.state.bond, scene.conserved()) == (0, True)
+
+
+def test_accuser_who_did_not_appeal_is_shown_wrong_expect_the_signer_has_the_half() -> None:
+    scene = Scene().voted(NEITHER, 0).appealed(1).ruled(0b10)
+    scene.play(scene.stand(NEITHER), VERIFIERS[0]).ruled(0b01)
+    assert scene.credits(*SPOKESMEN, VERIFIERS[0], BURNED) == [0, 0, HALF_STAKE, STAKE - HALF_STAKE]
+    assert (scene.state.phase, scene.bonds(0), scene.conserved()) == (HearingPhase.DONE, [BOND], True)
 
 
 # --- signers who stand by a verdict -------------------------------------------------------------------------------
@@ -175,6 +186,8 @@ def test_honest_signer_stands_expect_all_cleared_and_the_match_as_it_ended() -> 
         [0, 0, 0],
     )
     assert len(scene.settled) == 1
+    assert scene.credits(*SPOKESMEN, VERIFIERS[1], BURNED) == [0, 0, HALF_STAKE, STAKE - HALF_STAKE]
+    assert (scene.state.bond, scene.conserved()) == (0, True)
 
 
 def test_signer_who_loses_expect_its_bond_lost_and_the_others_with_time_again() -> None:
@@ -202,9 +215,8 @@ def test_last_signer_loses_expect_done() -> None:
 def test_bond_that_another_hearing_took_expect_nothing_to_share() -> None:
     scene = accused(0)
     scene.registry.take(VERIFIERS[0], PANEL)
-    before = scene.credits(*SPOKESMEN, BURNED)
     scene.over().play(scene.proceed)
-    assert (scene.credits(*SPOKESMEN, BURNED), scene.state.phase) == (before, HearingPhase.DONE)
+    assert (scene.credits(*SPOKESMEN, BURNED), scene.state.phase) == ([0, STAKE, 0], HearingPhase.DONE)
 
 
 @pytest.mark.parametrize("side", [0, 1])
