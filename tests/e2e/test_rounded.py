@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,37 +88,58 @@ def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rou
 
 
 class Careful(Arena):
-    """One of the parties takes no jobs with probable bounds, as nodes do unless they are told to."""
+    """Its trainer or its challenger takes no jobs with probable bounds, as nodes do unless they are told to."""
 
-    careful = "trainer-0"
+    careful = ""
 
     def _node(self, name: str, role: str, **settings: object) -> Node:
         return super()._node(name, role, **{**settings, "allow_probable_bounds": name != self.careful})
 
 
-@pytest.mark.parametrize(
-    ("careful", "phase"), [("trainer-0", JobPhase.UNCLAIMED), ("challenger", JobPhase.ACCEPTED)]
-)
-def test_jobs_with_probable_bounds_are_left_to_others(
-    anvil: Anvil,
-    tmp_path: Path,
-    bundle: Bundle,
-    careful: str,
-    phase: JobPhase,
-    monkeypatch: pytest.MonkeyPatch,
+class CarefulTrainer(Careful):
+    careful = "trainer-0"
+
+
+class CarefulChallenger(Careful):
+    careful = "challenger"
+
+
+PROBABLE = Rounding(32, Bounds.PROBABLE)
+
+
+def refusals(told: Sequence[MutableMapping[str, Any]]) -> list[str]:
+    return [event["reason"] for event in told if event["event"] == "job.left_to_others"]
+
+
+def test_a_trainer_leaves_jobs_with_probable_bounds_to_others(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
-    """A trainer does not join, and a challenger does not stake, not even against a liar."""
-    monkeypatch.setattr(Careful, "careful", careful)
-    job = bundle.with_mode(Rounding(32, Bounds.PROBABLE).mode)
+    job = bundle.with_mode(PROBABLE.mode)
     with (
-        Careful(anvil, tmp_path, job, trainers=[Fault.WRONG_OP_OUTPUT]) as arena,
+        CarefulTrainer(anvil, tmp_path, job, trainers=[Fault.NONE]) as arena,
+        structlog.testing.capture_logs() as told,
+    ):
+        for _ in range(3):
+            arena.members[-2].part.tick()
+        (reason,) = refusals(told)
+        assert "allow_probable_bounds" in reason
+        assert arena.client.snapshot().job(arena.job_id).trainers == ()
+
+
+def test_a_challenger_stakes_on_no_job_with_probable_bounds(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """Not even against a liar: what it holds to be right may be wrong by the definition."""
+    job = bundle.with_mode(PROBABLE.mode)
+    with (
+        CarefulChallenger(anvil, tmp_path, job, trainers=[Fault.WRONG_OP_OUTPUT]) as arena,
         structlog.testing.capture_logs() as told,
     ):
         outcome = arena.play()
-        assert (outcome.job.phase, outcome.matches) == (phase, [])
-        assert outcome.profit[careful] == 0
-        reasons = [event["reason"] for event in told if event["event"] == "job.left_to_others"]
-        assert any("allow_probable_bounds" in reason for reason in reasons)
+        assert (outcome.job.phase, outcome.matches) == (JobPhase.ACCEPTED, [])
+        assert outcome.profit["challenger"] == 0
+        (reason,) = refusals(told)
+        assert "allow_probable_bounds" in reason
 
 
 @pytest.mark.parametrize("fault", LIES)
