@@ -17,8 +17,6 @@ import {Docket, Exhibit, Position, Record} from "contracts/interfaces/IReferee.s
 contract ZeroSizeTest is Market {
     using Views for Jobs;
 
-    address internal constant AUDITOR = address(0xA0D1);
-
     /// @dev The dimension that is 0 stands here.
     uint256 private _zeroAt;
 
@@ -142,8 +140,9 @@ contract ZeroSizeTest is Market {
             Place[] memory places = new Place[](1);
             places[0] = Place(Piece.Leaf, 0, 0, 256, 0);
             uint256 deposit = demands.depositOf(Piece.Leaf);
-            vm.deal(AUDITOR, deposit);
-            vm.prank(AUDITOR);
+            address auditor = person(uint160(_zeroAt + 11));
+            vm.deal(auditor, deposit);
+            vm.prank(auditor);
             demands.demand{value: deposit}(s, places);
 
             RecordPiece memory a;
@@ -157,7 +156,7 @@ contract ZeroSizeTest is Market {
             eq(jobs.jobOf(job).acceptedRoot, roots[0], "the claim stands");
             credited(who[0], STAKE + REWARD, "what was paid in, and the reward");
             yes(demands.credit(who[0]) > 0, "the answer is paid");
-            yes(demands.credit(AUDITOR) + AUDITOR.balance < deposit, "by who asked");
+            yes(demands.credit(auditor) + auditor.balance < deposit, "by who asked");
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Dispute, ICourt, Stage, Trial} from "contracts/interfaces/ICourt.sol";
@@ -8,6 +9,8 @@ import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice From an element to one step of its chain, and the clocks meanwhile. The chain is a sum of 600 elements.
 contract StepsTest is Tried {
+    using Trees for Tree;
+
     uint64[] private truth = _partial(type(uint256).max);
 
     /// @dev The sums of the first elements, wrong from some step on.
