@@ -125,8 +125,7 @@ void chain_lanes(const chain *c) {
             for (int64_t i = at[0].at; i < end; i++) sum += x[places[i * LANES + lane]];
             t += end - at[0].at, at[0].at = end, w.words[0] = sum;
             if (end < items) break;
-            if ((ended = end_lane(w.words, &at[0], &sum)))
-                carry(&w, at, sum);
+            if ((ended = end_lane(w.words, &at[0], &sum))) carry(&w, at, sum);
         }
     }
     for (int i = 0; i < w.levels * WORDS; i++) put_f32(c->state + 4 * i, w.words[i]);
