@@ -23,8 +23,8 @@ from .replay import Replay
 
 MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
 """Of one transaction: public nodes relay 131,072 bytes, a transaction may have 16.7 million gas (EIP-7825)."""
-ENTRY_BYTES = 64
-"""That an answer takes in a batch besides its own: where it begins, how long it is, and padding."""
+ENTRY_BYTES = 128
+"""More than an answer takes in a batch besides its own: where it begins, its length, padding, the batch's head."""
 MAX_BATCHES = 4
 """That are sent before other jobs have their turn: a flood must not keep us from a match."""
 

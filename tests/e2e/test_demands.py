@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import structlog
+from eth_utils.crypto import keccak
 
 from referee_py.commit import Tag
 from referee_py.demand import Blocks, Digests, LeafShown, Piece, Place, RecordShown
-from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS
+from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS, RECORD_SECONDS, rank_of
 from referee_py.demand.pieces import check
 from referee_py.demand.state import OUTPUTS
 from referee_py.game.state import leaf_count
@@ -19,6 +20,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import Job, JobPhase
 from trainer_node.chain.demands import Ledger
 from trainer_node.faults import Fault
+from trainer_node.respondent import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Node
 
 from . import brink
@@ -111,8 +113,25 @@ def demand(arena: Arena, job: Job, root: bytes, *places: Place) -> None:
     """By the challenger, who has no reason to."""
     node = arena.members[-1].node
     assert node.transactions is not None
-    value = sum(arena.client.snapshot().deposit(place.piece) for place in places)
+    snapshot = arena.client.snapshot()
+    opened = [d for d in snapshot.ledger(job).open.values() if d.root == root]
+    others = len({d.place.tree for d in opened} - {places[0].tree}) if not places[0].piece.of_logs else 0
+    ranks = (rank_of(len(opened) + k, others) for k in range(len(places)))
+    value = sum(snapshot.deposit(place.piece) << rank for place, rank in zip(places, ranks, strict=False))
     node.transactions.send(node.client.contracts.demand(job.id, root, places, value))
+
+
+def batches(arena: Arena) -> list[tuple[int, int]]:
+    """Bytes and gas of all batches that were sent to the contract of demands."""
+    web3, contract = arena.client.web3, arena.client.contracts.demands
+    selector = keccak(text="multicall(bytes[])")[:4]
+    found = []
+    for number in range(web3.eth.block_number + 1):
+        for transaction in web3.eth.get_block(number, full_transactions=True)["transactions"]:
+            data = bytes(transaction["input"])
+            if transaction.get("to") == contract.address and data.startswith(selector):
+                found.append((len(data), web3.eth.get_transaction_receipt(transaction["hash"])["gasUsed"]))
+    return found
 
 
 def until_claimed(arena: Arena) -> Job:
@@ -149,6 +168,38 @@ def test_an_honest_trainer_answers_whatever_is_demanded(anvil: Anvil, tmp_path: 
         leaves = [a for a in ledger.answers.values() if isinstance(a, LeafShown)]
         assert any(a.leaf for a in leaves)
         assert any(isinstance(a, RecordShown) for a in ledger.answers.values())
+
+
+def test_a_flood_is_answered_in_batches(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """Of two checkpoints at once: all in time, in transactions that are relayed and mined.
+
+    Of what the deposits are more than the least half is burned.
+    """
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        job = until_claimed(arena)
+        root, node = job.groups[0].root, bundle.terms.node_count // 2
+        flood = [Place(Piece.LEAF, 0, node, OUTPUTS, (1 << 40) + k) for k in range(100)]
+        demand(arena, job, root, *flood)
+        demand(arena, job, root, Place(Piece.RECORD, 1, node))
+        opened = ledger_of(arena, job).open
+        assert [opened[root, place].rank for place in flood] == [0] * 64 + [1] * 36
+        last = opened[root, Place(Piece.RECORD, 1, node)]
+        assert last.rank == 2
+        first = min(demand.until for demand in opened.values())
+        assert last.until >= first + PERIOD_S + 100 * RECORD_SECONDS
+        outcome = arena.play()
+        ledger = ledger_of(arena, outcome.job)
+        assert not ledger.open
+        assert len(ledger.answers) == 101
+        assert outcome.job.accepted_root == root
+        paid, snapshot = fees(ledger, outcome.job), arena.client.snapshot()
+        burned = 36 * snapshot.deposit(Piece.LEAF) // 2 + 3 * snapshot.deposit(Piece.RECORD) // 2
+        assert outcome.profit["trainer-0"] == REWARD + paid
+        assert outcome.profit["challenger"] == -paid - burned
+        sizes, gas = zip(*batches(arena), strict=True)
+        assert len(sizes) > 1
+        assert max(sizes) <= MAX_BATCH_BYTES
+        assert max(gas) <= MAX_BATCH_GAS
 
 
 def test_a_record_that_nobody_shows_loses_the_claim(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:

@@ -66,7 +66,7 @@ contract FloodLargeTest is Market {
         TensorPiece memory none;
         uint256 length =
             abi.encodeCall(demands.answerLeaf, (s, Place(Piece.Leaf, 0, 0, 300, 0), a, none)).length;
-        uint256 each = MAX_BATCH / (length + 64);
+        uint256 each = MAX_BATCH / (length + 128);
         uint256 gas;
         // The whole period is over before the first is sent.
         pass(PERIOD);

@@ -250,6 +250,7 @@ contract Handler is Ledger {
             places[i] = Place(
                 Piece.Leaf, uint64(seed >> 32) & 1, uint32(seed >> 33) & 1, 300, uint64(seed >> 96) + i
             );
+            if (demands.demandOf(s, places[i]).state != DemandState.None) revert NotSo("they are new");
         }
         demand(person(uint160(seed >> 24) % PEOPLE), s, places);
         for (uint64 i = 0; i < places.length; ++i) {
