@@ -19,7 +19,17 @@ from eth_utils.crypto import keccak
 import referee_py
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
-NAMES = ("Timekeeper", "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel", "Referee", "Demands", "Jobs")
+NAMES = (
+    "Timekeeper",
+    "VerifierRegistry",
+    "Opset1",
+    "Examiner",
+    "Court",
+    "Panel",
+    "Referee",
+    "Demands",
+    "Jobs",
+)
 DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
 GAS = hex(15_000_000)

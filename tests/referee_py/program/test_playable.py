@@ -26,7 +26,9 @@ def test_the_widest_operator_is_playable() -> None:
 
 
 def test_what_does_not_fit_is_refused_by_name_value_limit_and_remedy() -> None:
-    with pytest.raises(Unplayable, match=r"node 3: cat of 2000 inputs: .* may take .* a transaction may take .*; use"):
+    with pytest.raises(
+        Unplayable, match=r"node 3: cat of 2000 inputs: .* may take .* a transaction may take .*; use"
+    ):
         check_playable("node 3", widest(), [DEEP] * 2_000)
 
 
@@ -36,4 +38,6 @@ def test_more_moves_than_fit_are_sent_in_several_transactions() -> None:
     assert fitting([("compare", 40_000)] * 3, 2) == 2, "too many bytes"
     one = move_gas("judge", 1_000, 255)
     assert fitting([("judge", 1_000)] * 9, 255) == MAX_GAS // one, "too much gas"
-    assert fitting([("post", 10 * MAX_BYTES), ("post", 1)], 1) == 1, "one at least, so that somebody says why it fails"
+    assert fitting([("post", 10 * MAX_BYTES), ("post", 1)], 1) == 1, (
+        "one at least, so that somebody says why it fails"
+    )
