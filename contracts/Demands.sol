@@ -18,7 +18,7 @@ import {
     Subject,
     TensorPiece
 } from "./interfaces/IDemands.sol";
-import {IJobs, JobPhase, Program} from "./interfaces/IJobs.sol";
+import {IJobs, JobPhase, Program, Rules} from "./interfaces/IJobs.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 
@@ -34,10 +34,11 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
 
     /// @dev What is open about one root, in the hands of the same members.
     struct Docket {
+        /// @dev When something was demanded for the first time.
         uint64 first;
         uint64 open;
-        /// @dev Of records: the checkpoint that the open ones are of.
-        uint64 checkpoint;
+        /// @dev Of records: how many checkpoints the open ones are of.
+        uint64 checkpoints;
     }
 
     // ------------------------------------------------------------------ storage
@@ -49,14 +50,29 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
     uint256 public constant BYTE_GAS = 80;
     /// @notice More than a whole page of digests, a record with 255 inputs, or a leaf, with their paths.
     uint256 private constant MAX_BYTES = 13_312;
-    /// @notice 16 blocks of 6,144 bytes, with theirs.
-    uint256 private constant MAX_BLOCK_BYTES = 102_464;
+    /// @notice 8 blocks of 6,144 bytes, with theirs.
+    uint256 private constant MAX_BLOCK_BYTES = 53_088;
+    /// @notice Seconds for one more answer, of whoever sends 100,000 bytes a minute: seven of the longest records and leaves, one
+    /// page of blocks.
+    uint256 private constant RECORD_SECONDS = 10;
+    uint256 private constant LOG_SECONDS = 60;
+
+    /// @notice Of one call: some 32,000 gas each.
+    uint256 public constant MAX_PLACES = 256;
+    /// @notice Pieces that are open under a root at most. NOTE: `Withheld.LISTS` is the time that so many take.
+    uint256 public constant MAX_OPEN = 512;
+    /// @notice A deposit doubles with every other checkpoint that is open under the root, and with every so many open pieces.
+    uint256 public constant STEP = 64;
+    /// @notice How often it doubles at most.
+    uint256 public constant MAX_RANK = 15;
 
     /// @notice Wei a gas, by the deployer's estimate for the chain.
     uint256 public immutable PRICE;
 
     mapping(bytes32 id => Demand) private _demands;
     mapping(bytes32 key => Docket) private _dockets;
+    /// @dev Open pieces of a checkpoint.
+    mapping(bytes32 key => mapping(uint64 checkpoint => uint256)) private _open;
 
     // ------------------------------------------------------------------ constructor
 
@@ -68,32 +84,52 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
 
     function demand(Subject calldata subject, Place[] calldata places) external payable nonReentrant {
         if (places.length == 0) revert NothingDemanded();
+        if (places.length > MAX_PLACES) revert TooManyPlaces(places.length, MAX_PLACES);
         bool ofLogs = _ofLogs(places[0].piece);
         Program memory program = subject.jobs.programOf(subject.jobId);
         uint8 members = ofLogs ? _checkLogs(subject, program) : _checkClaimed(subject);
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+        Docket storage docket = _dockets[key];
 
-        Docket storage docket = _dockets[_key(subject.jobs, subject.jobId, subject.root, members)];
+        uint256 others = _others(key, docket, places[0]);
+        uint256 from = _due(subject, others);
+        uint256 each = ofLogs ? LOG_SECONDS : RECORD_SECONDS;
         (uint64 until, uint256 deposit) = (0, 0);
         for (uint256 i = 0; i < places.length; ++i) {
             Place calldata place = places[i];
             if (_ofLogs(place.piece) != ofLogs) revert WrongPiece(place.piece, places[0].piece);
-            _checkPlace(program, place);
-            Demand storage d = _demands[_id(subject, place)];
-            // NOTE: whoever is first to demand one of many places must not keep another from the rest.
-            if (d.state != DemandState.None) continue;
-            if (until == 0) until = _extend(subject, docket);
-            // SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. Were many demanded at
-            // once, it would have to run the whole job again in the time that is for an answer.
-            if (docket.open == 0) docket.checkpoint = place.tree;
-            if (!ofLogs && place.tree != docket.checkpoint) {
-                revert AnotherCheckpoint(place.tree, docket.checkpoint);
+            if (!ofLogs && place.tree != places[0].tree) {
+                revert AnotherCheckpoint(place.tree, places[0].tree);
             }
-            ++docket.open;
-            (d.demander, d.until, d.members, d.state) = (msg.sender, until, members, DemandState.Open);
-            deposit += depositOf(place.piece);
+            _checkPlace(program, place);
+            bytes32 id = _id(subject, place);
+            // NOTE: whoever is first to demand one of many places must not keep another from the rest.
+            if (_demands[id].state != DemandState.None) continue;
+            uint256 rank = others + docket.open / STEP;
+            if (rank > MAX_RANK || docket.open >= MAX_OPEN) revert TooManyOpen(docket.open, others);
+            // SAFETY: whoever answers one piece after the other, in the order of demands, is never late.
+            until = uint64(from + docket.open * each);
+            Demand storage d = _demands[id];
+            (d.demander, d.until, d.members, d.state, d.rank) =
+            (msg.sender, until, members, DemandState.Open, uint8(rank));
+            deposit += depositAt(place.piece, rank);
+            _add(key, docket, place);
             emit Demanded(
-                subject.jobId, address(subject.jobs), subject.root, place, msg.sender, members, until
+                subject.jobId,
+                address(subject.jobs),
+                subject.root,
+                place,
+                msg.sender,
+                members,
+                until,
+                uint8(rank)
             );
+        }
+        if (until != 0) {
+            // NOTE: it is remembered: from then on extensions are counted.
+            if (docket.first == 0) docket.first = uint64(_time());
+            // SAFETY: the guard against reentrancy spans the call.
+            subject.jobs.extend(subject.jobId, docket.first, until);
         }
         if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
         _credit(msg.sender, msg.value - deposit);
@@ -160,9 +196,9 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
         if (!moot && _time() <= d.until) revert NotLate(d.until);
 
         delete _demands[id];
-        --_dockets[_key(subject.jobs, subject.jobId, subject.root, d.members)].open;
+        _remove(subject, place, d.members);
         emit Closed(subject.jobId, address(subject.jobs), subject.root, place, !moot);
-        _credit(d.demander, depositOf(place.piece));
+        _credit(d.demander, depositAt(place.piece, d.rank));
         // SAFETY: the guard against reentrancy spans the call.
         if (moot) return;
         subject.jobs.forfeit(subject.jobId, subject.root, _ofLogs(place.piece), d.demander);
@@ -170,11 +206,36 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
 
     // ------------------------------------------------------------------ inside
 
-    /// @dev The first demand of a docket is remembered: from then on its extensions are counted.
-    function _extend(Subject calldata subject, Docket storage docket) private returns (uint64) {
-        if (docket.first == 0) docket.first = uint64(_time());
-        // SAFETY: the guard against reentrancy spans the call.
-        return subject.jobs.extend(subject.jobId, docket.first);
+    /// @dev How many checkpoints are open besides the place's.
+    function _others(bytes32 key, Docket storage docket, Place calldata place)
+        private
+        view
+        returns (uint256)
+    {
+        if (_ofLogs(place.piece) || _open[key][place.tree] == 0) return docket.checkpoints;
+        return docket.checkpoints - 1;
+    }
+
+    /// @dev The last second for the first of the pieces that come now.
+    /// SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. So each other checkpoint that is
+    /// open gives a whole period more: one after the other, none of them is late.
+    function _due(Subject calldata subject, uint256 others) private view returns (uint256) {
+        (Rules memory rules,) = subject.jobs.rulesOf(subject.jobId);
+        return _time() + (others + 1) * rules.verdictPeriod;
+    }
+
+    function _add(bytes32 key, Docket storage docket, Place calldata place) private {
+        ++docket.open;
+        if (_ofLogs(place.piece)) return;
+        if (_open[key][place.tree]++ == 0) ++docket.checkpoints;
+    }
+
+    function _remove(Subject calldata subject, Place calldata place, uint8 members) private {
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+        Docket storage docket = _dockets[key];
+        --docket.open;
+        if (_ofLogs(place.piece)) return;
+        if (--_open[key][place.tree] == 0) --docket.checkpoints;
     }
 
     /// @dev Every answer begins here: there is such a demand, and it is in time.
@@ -188,17 +249,19 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
         return true;
     }
 
-    /// @dev Pays the author for what he has shown; the rest goes back.
+    /// @dev Pays the author for what he has shown. Of what the deposit was more than the least, half is burned; the rest goes back.
     function _answered(Subject calldata subject, Place calldata place, uint256 size) private {
         Demand storage d = _demands[_id(subject, place)];
         d.state = DemandState.Answered;
-        --_dockets[_key(subject.jobs, subject.jobId, subject.root, d.members)].open;
-        uint256 deposit = depositOf(place.piece);
+        _remove(subject, place, d.members);
+        (uint256 least, uint256 deposit) = (depositOf(place.piece), depositAt(place.piece, d.rank));
         uint256 fee = PRICE * (ANSWER_GAS + BYTE_GAS * size);
         // NOTE: what one could show without being asked for it is not paid.
-        if (fee > deposit) fee = deposit;
+        if (fee > least) fee = least;
+        uint256 burned = (deposit - least) / 2;
         _credit(msg.sender, fee);
-        _credit(d.demander, deposit - fee);
+        _credit(BURNED, burned);
+        _credit(d.demander, deposit - fee - burned);
     }
 
     // ------------------------------------------------------------------ views
@@ -206,6 +269,10 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
     function depositOf(Piece piece) public view returns (uint256) {
         uint256 most = piece == Piece.Blocks ? MAX_BLOCK_BYTES : MAX_BYTES;
         return PRICE * (ANSWER_GAS + BYTE_GAS * most);
+    }
+
+    function depositAt(Piece piece, uint256 rank) public view returns (uint256) {
+        return depositOf(piece) << rank;
     }
 
     function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory) {
@@ -219,6 +286,17 @@ contract Demands is IDemands, Escrow, Timed, Multicall {
     {
         return uint256(_dockets[_key(jobs, jobId, logs, 0)].open)
             + _dockets[_key(jobs, jobId, root, members)].open;
+    }
+
+    function openOf(Subject calldata subject, Place calldata place)
+        external
+        view
+        returns (uint256 open, uint256 others)
+    {
+        uint8 members = _ofLogs(place.piece) ? 0 : _checkClaimed(subject);
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+        Docket storage docket = _dockets[key];
+        return (docket.open, _others(key, docket, place));
     }
 
     function _ofLogs(Piece piece) private pure returns (bool) {

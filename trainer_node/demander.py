@@ -1,6 +1,7 @@
 """Demands the rounding logs that nobody serves, for whoever cannot replay a run without them.
 
     nobody serves them ─▶ demand all digests ─▶ demand all blocks ─▶ the run goes on with what was shown
+                              │  64 at a time: what is demanded while more is open is twice as dear
                               └──────────── unanswered: close, and the job is void
 
 The chain keeps what was demanded and answered, so a node that starts again goes on where it was.
@@ -11,18 +12,18 @@ from __future__ import annotations
 import structlog
 
 from referee_py.demand import Piece, Place
-from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS, MAX_BYTES
+from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS, MAX_BYTES, MAX_OPEN, STEP, rank_of
 from referee_py.demand.pieces import check
 from referee_py.rounding.mode import is_rounded
 
 from .acts import act
 from .chain import Contracts, Job, JobPhase, Snapshot, TransactionManager
-from .chain.demands import Ledger
+from .chain.demands import Demanded, Ledger
 from .shown import Shown
 from .workshop import Workshop
 
-MAX_PLACES = 64
-"""That are demanded in one transaction."""
+MAX_CLOSINGS = 64
+"""In one transaction."""
 
 _log = structlog.get_logger(__name__)
 
@@ -73,32 +74,64 @@ class Demander:
         return bool(mine)
 
     def _mine(self, ledger: Ledger) -> list[tuple[bytes, Place]]:
-        me = self._transactions.address.lower()
-        return [key for key, demand in ledger.open.items() if demand.demander.lower() == me]
+        return [key for key, demand in ledger.open.items() if self._is_mine(demand)]
 
     def _close(self, job: Job, ledger: Ledger, first: tuple[bytes, Place]) -> None:
         keys = dict.fromkeys([first, *self._mine(ledger)])
-        act(self._transactions, self._contracts.closings(job.id, list(keys)[:MAX_PLACES]))
+        act(self._transactions, self._contracts.closings(job.id, list(keys)[:MAX_CLOSINGS]))
 
     def _demand(self, snapshot: Snapshot, job: Job, places: list[Place], ledger: Ledger) -> None:
-        deposits = {piece: snapshot.deposit(piece) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
-        price = deposits[Piece.DIGESTS] // (ANSWER_GAS + BYTE_GAS * MAX_BYTES)
-        left = self._max_wei - sum(deposits[place.piece] for root, place in ledger.open if root == job.logs)
-        for (root, place), answer in ledger.answers.items():
-            if root == job.logs:
-                left -= price * (ANSWER_GAS + BYTE_GAS * check(job.program, root, place, answer))
-        while places and left >= deposits[places[0].piece]:
-            batch: list[Place] = []
-            while places and len(batch) < MAX_PLACES and left >= deposits[places[0].piece]:
-                left -= deposits[places[0].piece]
-                batch.append(places.pop(0))
-            value = sum(deposits[place.piece] for place in batch)
-            _log.info("demand.made", job=job.id, places=len(batch), left=len(places))
+        """Demand what comes first of these places: as much as costs no more than it does now.
+
+        The rest comes when that is answered. What others have open makes it dearer, and is paid as far as the limit
+        goes.
+        """
+        least = {piece: snapshot.deposit(piece) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
+        opened = [d for d in ledger.open.values() if d.root == job.logs]
+        left = self._left(job, ledger, least)
+        rank = rank_of(len(opened), 0)
+        count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
+        # NOTE: of our own we wait for the answers first, unless they take their time, which a challenge needs.
+        mine = [demand for demand in opened if self._is_mine(demand)]
+        patience = job.rules.verdict_period // 2
+        if rank and mine and min(demand.until for demand in mine) - snapshot.now > patience:
+            return
+        batch: list[Place] = []
+        for place in places[:count]:
+            if least[place.piece] << rank > left:
+                break
+            left -= least[place.piece] << rank
+            batch.append(place)
+        if batch:
+            value = sum(least[place.piece] << rank for place in batch)
+            _log.info("demand.made", job=job.id, places=len(batch), left=len(places) - len(batch), rank=rank)
             act(self._transactions, self._contracts.demand(job.id, job.logs, batch, value))
-        if places and not ledger.open and job.id not in self._told:
+        elif not mine and job.id not in self._told:
             self._told.add(job.id)
             _log.warning(
                 "job.left_to_others",
                 job=job.id,
                 reason=f"its logs are withheld; {len(places)} more pieces would cost more than max_demands_eth",
             )
+
+    def _left(self, job: Job, ledger: Ledger, least: dict[Piece, int]) -> int:
+        """What may still be spent on the job: the limit, less our deposits, and what became of those before.
+
+        SAFETY: what others spend is theirs, or they could use our limit up.
+        """
+        price = least[Piece.DIGESTS] // (ANSWER_GAS + BYTE_GAS * MAX_BYTES)
+        left = self._max_wei
+        for demand in ledger.open.values():
+            if demand.root == job.logs and self._is_mine(demand):
+                left -= least[demand.place.piece] << demand.rank
+        for key, demand in ledger.answered.items():
+            if demand.root == job.logs and self._is_mine(demand):
+                first = least[demand.place.piece]
+                size = check(job.program, *key, ledger.answers[key])
+                left -= (
+                    min(price * (ANSWER_GAS + BYTE_GAS * size), first) + ((first << demand.rank) - first) // 2
+                )
+        return left
+
+    def _is_mine(self, demand: Demanded) -> bool:
+        return demand.demander.lower() == self._transactions.address.lower()

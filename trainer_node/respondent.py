@@ -6,10 +6,13 @@ Whoever has claimed something and keeps silent about it is lost, so this comes a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import structlog
 
 from referee_py.demand import Answer, Place
+from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS
+from referee_py.demand.pieces import check
 from referee_py.demand.solver import answer_of
 from referee_py.errors import AssayError
 
@@ -18,8 +21,12 @@ from .chain import Contracts, Group, Job, Snapshot, TransactionManager
 from .errors import Reverted
 from .replay import Replay
 
-MAX_BATCH_BYTES = 96 << 10
-"""Of calldata in one transaction: half of what a transaction may cost, if every byte is of a log's entries."""
+MAX_BATCH_BYTES, MAX_BATCH_GAS = 100_000, 12_000_000
+"""Of one transaction: public nodes relay 131,072 bytes, a transaction may have 16.7 million gas (EIP-7825)."""
+ENTRY_BYTES = 64
+"""That an answer takes in a batch besides its own: where it begins, how long it is, and padding."""
+MAX_BATCHES = 4
+"""That are sent before other jobs have their turn: a flood must not keep us from a match."""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,9 +49,11 @@ class Respondent:
             # NOTE: what is late of our own root would cost us the claim; that is for others to say.
             if snapshot.now > demand.until and demand.place.piece.of_logs:
                 act(self._transactions, self._contracts.closings(job.id, [(demand.root, demand.place)]))
+        # SAFETY: in this order whoever computes one interval a period and sends 100,000 bytes a minute is never late.
+        due.sort(key=lambda demand: (demand.until, demand.place))
         places = [(d.root, d.place) for d in due if snapshot.now <= d.until]
-        for batch in self._batches(job, places, replay):
-            _log.info("demand.answer", job=job.id, answers=len(batch))
+        for batch in islice(self._batches(job, places, replay), MAX_BATCHES):
+            _log.info("demand.answer", job=job.id, answers=len(batch), open=len(places))
             act(self._transactions, self._contracts.answers(job.id, batch))
 
     def _batches(
@@ -52,7 +61,7 @@ class Respondent:
     ) -> Iterator[list[Answered]]:
         """Answers that the contract accepts, as many in one transaction as fit."""
         batch: list[Answered] = []
-        size = 0
+        size = gas = 0
         for root, place in places:
             try:
                 answer = root, place, answer_of(replay.terms, place, replay)
@@ -65,10 +74,16 @@ class Respondent:
                 # NOTE: one piece that is lost must not keep us from showing the others.
                 _log.error("demand.failed", place=str(place), error=type(error).__name__, reason=str(error))
                 continue
-            if batch and size + len(call.data) > MAX_BATCH_BYTES:
+            bytes_, cost = len(call.data) + ENTRY_BYTES, self._cost(replay, answer)
+            if batch and (size + bytes_ > MAX_BATCH_BYTES or gas + cost > MAX_BATCH_GAS):
                 yield batch
-                batch, size = [], 0
+                batch, size, gas = [], 0, 0
             batch.append(answer)
-            size += len(call.data)
+            size, gas = size + bytes_, gas + cost
         if batch:
             yield batch
+
+    def _cost(self, replay: Replay, answer: Answered) -> int:
+        """The gas that an answer takes at most: what it is paid for."""
+        root, place, shown = answer
+        return ANSWER_GAS + BYTE_GAS * check(replay.terms, root, place, shown)

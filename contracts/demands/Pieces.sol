@@ -15,14 +15,14 @@ import {Record} from "../interfaces/IReferee.sol";
 /// @notice Whether an answer is what a root commits to at a place: the way from the root to the piece, and that it can be read.
 ///
 ///     logs     run log tree ─ step's log tree ─ 256 digests
-///                                            └─ digest ─ log block tree ─ 16 blocks
+///                                            └─ digest ─ log block tree ─ 8 blocks
 ///     claims   run tree ─ step tree ─ record ─ tensor ─ data tree ─ leaf
 ///
 /// INVARIANT: of every place that `Demands` accepts, whoever has the whole run has something to show.
 library Pieces {
-    /// @dev Levels of a log tree that are shown at once.
+    /// @dev Levels of a log tree that are shown at once. NOTE: 16 blocks are more than the 100,000 bytes of a transaction.
     uint256 internal constant DIGEST_LEVELS = 8;
-    uint256 internal constant BLOCK_LEVELS = 4;
+    uint256 internal constant BLOCK_LEVELS = 3;
     /// @dev The first output, in a place's number of a tensor.
     uint256 private constant OUTPUTS = 256;
 

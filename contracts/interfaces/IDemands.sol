@@ -11,7 +11,7 @@ import {ITimed} from "./ITimekeeper.sol";
 enum Piece {
     /// @dev The digests of the rounding logs of 256 nodes in one step.
     Digests,
-    /// @dev What one of these logs says of 16 blocks of elements.
+    /// @dev What one of these logs says of 8 blocks of elements.
     Blocks,
     /// @dev The record of a node in a checkpoint that the claimed root is of.
     Record,
@@ -37,7 +37,7 @@ struct Place {
     uint32 node;
     /// @dev An input `k`, or an output as `256 + k`.
     uint16 tensor;
-    /// @dev The page of 16 blocks, or the leaf.
+    /// @dev The page of 8 blocks, or the leaf.
     uint64 part;
 }
 
@@ -92,6 +92,8 @@ struct Demand {
     /// @dev Members of the root's group when it was demanded; zero for logs.
     uint8 members;
     DemandState state;
+    /// @dev How often its deposit is doubled.
+    uint8 rank;
 }
 
 /// @title IDemands
@@ -100,9 +102,13 @@ struct Demand {
 ///
 /// PROMISES
 /// - Whoever has the run that a root claims, with the logs that it went by, can answer every demand about it, in one
-///   transaction each, whatever place the demand names.
+///   transaction each, whatever place the demand names: of 100,000 bytes and 12 million gas at most.
+/// - He has the time: for each checkpoint that is open under the root a verdict period, and for each piece what it takes to send
+///   it after all others, at 100,000 bytes a minute.
+/// - Nobody is kept from demanding: while others are open a demand is dearer, and twice as dear for each checkpoint or 64 pieces.
 /// - An answer is what the root commits to, in a form that can be read; anybody may give it.
-/// - What an answer costs in gas at the price of the deployer, its author is paid; the rest of the deposit is the demander's.
+/// - What an answer costs in gas at the price of the deployer, its author is paid. Of what a deposit was more than that of a first
+///   demand, half is burned when it is answered. The rest of the deposit is the demander's; all of it, if nobody answers.
 /// - A place is demanded at most once under a root, unless its claimants are lost.
 /// - Demands do not keep a job from ending: see `IJobs.extend`.
 /// - Balance = credits + deposits of open demands. No owner, no upgrade.
@@ -119,7 +125,8 @@ interface IDemands is IEscrow, ITimed {
         Place place,
         address demander,
         uint8 members,
-        uint64 until
+        uint64 until,
+        uint8 rank
     );
     event DigestsAnswered(
         uint256 indexed jobId,
@@ -162,6 +169,9 @@ interface IDemands is IEscrow, ITimed {
     // ------------------------------------------------------------------ errors
 
     error NothingDemanded();
+    error TooManyPlaces(uint256 have, uint256 most);
+    /// @notice So many pieces are open under the root, and so many checkpoints besides this one. One has to wait for answers.
+    error TooManyOpen(uint256 open, uint256 checkpoints);
     error WrongDeposit(uint256 have, uint256 want);
     /// @notice The program has no such place.
     error NoSuchPlace(uint256 number, uint256 count);
@@ -169,7 +179,7 @@ interface IDemands is IEscrow, ITimed {
     error NoSuchLogs(bytes32 root);
     /// @notice Nobody who has not lost claims this root.
     error NotClaimed(bytes32 root);
-    /// @notice Records and leaves of one checkpoint can be demanded at a time, under one root.
+    /// @notice Records and leaves of one checkpoint can be demanded in one call.
     error AnotherCheckpoint(uint64 have, uint64 want);
     error NoSuchDemand();
     error WrongPiece(Piece have, Piece want);
@@ -185,8 +195,8 @@ interface IDemands is IEscrow, ITimed {
 
     // An answer to what was answered changes nothing.
 
-    /// @notice Challenge: demands these places, all under one root; the value covers their deposits, and what is more is credited.
-    /// A place that is open or was answered is passed over, and costs nothing.
+    /// @notice Challenge: demands these places, all under one root, and of one checkpoint; the value covers their deposits, and what
+    /// is more is credited. A place that is open or was answered is passed over, and costs nothing.
     function demand(Subject calldata subject, Place[] calldata places) external payable;
 
     /// @notice The digests of the page: as many leaves as the tree has, 256 at most.
@@ -217,8 +227,18 @@ interface IDemands is IEscrow, ITimed {
 
     // ------------------------------------------------------------------ views
 
-    /// @notice What a demand of this piece costs at most, in wei.
+    /// @notice What a first demand of this piece costs at most, in wei.
     function depositOf(Piece piece) external view returns (uint256);
+
+    /// @notice The deposit of a demand of this rank: one for each other checkpoint that is open under the root, and one for every
+    /// 64 open pieces.
+    function depositAt(Piece piece, uint256 rank) external view returns (uint256);
+
+    /// @notice Pieces that are open under the root, and how many checkpoints besides the place's they are of.
+    function openOf(Subject calldata subject, Place calldata place)
+        external
+        view
+        returns (uint256 open, uint256 others);
 
     function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory);
 

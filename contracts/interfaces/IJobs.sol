@@ -260,12 +260,11 @@ interface IJobs is IEscrow, ITimed {
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Challenge: something of this job was demanded. The contract of demands says when that was done for the first time
-    /// under the same root and claimants.
-    /// @dev The challenge phase lasts at least until an answer may come and a challenge period longer, but no demand makes it
-    /// last longer than four times that, counted from the first.
-    /// @return until The last second for an answer: a verdict period from now.
-    function extend(uint256 jobId, uint64 first) external returns (uint64 until);
+    /// @notice Challenge: something of this job was demanded, and may be answered until then. The contract of demands says when that
+    /// was done for the first time under the same root and claimants.
+    /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no demand makes it last longer
+    /// than four times a verdict and a challenge period, and 61,440 seconds, counted from the first.
+    function extend(uint256 jobId, uint64 first, uint64 until) external;
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
     /// nobody can be shown right, so the job is void, and the trainer has lost its stake, unless it had lost it before. Half of

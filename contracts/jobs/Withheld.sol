@@ -13,6 +13,9 @@ abstract contract Withheld is Pairing {
 
     /// @notice How often a demand may make way for another and for a challenge after that.
     uint64 private constant ROUNDS = 4;
+    /// @notice Twice the seconds that the longest list of open demands adds to the time for an answer: whoever has to ask twice for
+    /// logs, with the lists filled by others, has a challenge period left.
+    uint64 private constant LISTS = 2 * 512 * 60;
 
     IDemands public immutable DEMANDS;
 
@@ -31,20 +34,17 @@ abstract contract Withheld is Pairing {
 
     // ------------------------------------------------------------------ moves
 
-    function extend(uint256 jobId, uint64 first)
+    function extend(uint256 jobId, uint64 first, uint64 until)
         external
         onlyDemands
         during(jobId, JobPhase.Challenge)
-        returns (uint64 until)
     {
         Job storage job = _jobs[jobId];
         // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
         if (job.reveals == 0 && Modes.rounded(job.terms.program.mode)) revert LogsNotRevealed(jobId);
-        uint64 time = uint64(_time());
-        until = time + job.terms.rules.verdictPeriod;
-        uint64 round = uint64(job.terms.rules.verdictPeriod) + job.terms.challengePeriod;
-        uint64 extended = time + round;
-        uint64 limit = first + ROUNDS * round;
+        uint64 period = job.terms.challengePeriod;
+        uint64 extended = until + period;
+        uint64 limit = first + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;
         if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
     }

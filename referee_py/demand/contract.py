@@ -5,11 +5,13 @@ INVARIANT: ether in = credits + deposits of open demands + ether withdrawn.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..game.escrow import Escrow
+from ..game.escrow import BURNED, Escrow
 from ..game.refusals import require
 from ..game.state import ProgramHeader
 from . import refusals
@@ -17,7 +19,13 @@ from .pieces import check, check_kind, check_place
 from .state import Answer, DemandState, Piece, Place
 
 ANSWER_GAS, BYTE_GAS = 150_000, 80
-MAX_BYTES, MAX_BLOCK_BYTES = 13_312, 102_464
+MAX_BYTES, MAX_BLOCK_BYTES = 13_312, 53_088
+RECORD_SECONDS, LOG_SECONDS = 10, 60
+"""For one more answer, of whoever sends 100,000 bytes a minute: seven of the longest leaves, one page of blocks."""
+MAX_PLACES, MAX_OPEN = 256, 512
+"""Of one call; and open under one root."""
+STEP, MAX_RANK = 64, 15
+"""A deposit doubles with every other checkpoint that is open, and with every so many open pieces: so often at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,17 @@ class Subject:
     root: bytes
 
 
+def rank_of(opened: int, others: int) -> int:
+    """How often the deposit is doubled of a demand that comes with so much open under its root."""
+    return others + opened // STEP
+
+
 @dataclass(slots=True)
 class Demand:
     demander: str
     until: int
     members: int
+    rank: int
     state: DemandState = DemandState.OPEN
 
 
@@ -42,7 +56,23 @@ class Docket:
 
     first: int
     open: int = 0
-    checkpoint: int = 0
+    checkpoints: Counter[int] = field(default_factory=Counter)
+    """Of records: how many pieces of a checkpoint are open; none that is zero."""
+
+    def others(self, place: Place) -> int:
+        """How many checkpoints are open besides the place's."""
+        return len(self.checkpoints) - (not place.piece.of_logs and place.tree in self.checkpoints)
+
+    def add(self, place: Place) -> None:
+        self.open += 1
+        if not place.piece.of_logs:
+            self.checkpoints[place.tree] += 1
+
+    def remove(self, place: Place) -> None:
+        self.open -= 1
+        if not place.piece.of_logs:
+            self.checkpoints[place.tree] -= 1
+            self.checkpoints += Counter()  # without what is zero
 
 
 class Jobs(Protocol):
@@ -58,7 +88,9 @@ class Jobs(Protocol):
 
     def check_extendable(self, job_id: int, now: int) -> None: ...
 
-    def extend(self, job_id: int, first: int, now: int) -> int: ...
+    def verdict_period(self, job_id: int) -> int: ...
+
+    def extend(self, job_id: int, first: int, until: int) -> None: ...
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None: ...
 
@@ -74,15 +106,19 @@ class Demands(Escrow):
         self._dockets: dict[tuple[Subject, int], Docket] = {}
 
     def deposit_of(self, piece: Piece) -> int:
-        """What a demand costs at most, in wei."""
+        """What a first demand costs at most, in wei."""
         return self.price * (
             ANSWER_GAS + BYTE_GAS * (MAX_BLOCK_BYTES if piece is Piece.BLOCKS else MAX_BYTES)
         )
 
+    def deposit_at(self, piece: Piece, rank: int) -> int:
+        """What a demand of this rank costs."""
+        return self.deposit_of(piece) << rank
+
     def deposits(self) -> int:
         """Those of all open demands."""
         return sum(
-            self.deposit_of(place.piece)
+            self.deposit_at(place.piece, demand.rank)
             for (_, place), demand in self.demands.items()
             if demand.state is DemandState.OPEN
         )
@@ -91,35 +127,37 @@ class Demands(Escrow):
 
     def demand(self, subject: Subject, places: Sequence[Place], sender: str, value: int, now: int) -> None:
         require(bool(places), refusals.NothingDemanded)
-        of_logs = places[0].piece.of_logs
+        require(len(places) <= MAX_PLACES, refusals.TooManyPlaces, len(places), MAX_PLACES)
+        of_logs, tree = places[0].piece.of_logs, places[0].tree
         program = self._jobs.program_of(subject.job_id)
         members = self._checked(subject, of_logs)
-        known = self._dockets.get((subject, members))
-        docket = Docket(now) if known is None else Docket(known.first, known.open, known.checkpoint)
-        new: dict[Place, None] = {}
+        docket = deepcopy(self._dockets.get((subject, members), Docket(now)))
+        others = docket.others(places[0])
+        due = now + (others + 1) * self._jobs.verdict_period(subject.job_id)
+        each = LOG_SECONDS if of_logs else RECORD_SECONDS
+        new: dict[Place, Demand] = {}
         for place in places:
             require(place.piece.of_logs == of_logs, refusals.WrongPiece, place.piece, places[0].piece)
+            require(of_logs or place.tree == tree, refusals.AnotherCheckpoint, place.tree, tree)
             check_place(program, place)
             # NOTE: whoever is first to demand one of many places must not keep another from the rest.
             if (subject, place) in self.demands or place in new:
                 continue
-            if not new:
-                self._jobs.check_extendable(subject.job_id, now)
-            if not docket.open:
-                docket.checkpoint = place.tree
-            same = of_logs or place.tree == docket.checkpoint
-            require(same, refusals.AnotherCheckpoint, place.tree, docket.checkpoint)
-            docket.open += 1
-            new[place] = None
-        deposit = sum(self.deposit_of(place.piece) for place in new)
+            rank = rank_of(docket.open, others)
+            room = rank <= MAX_RANK and docket.open < MAX_OPEN
+            require(room, refusals.TooManyOpen, docket.open, others)
+            new[place] = Demand(sender, due + docket.open * each, members, rank)
+            docket.add(place)
+        if new:
+            self._jobs.check_extendable(subject.job_id, now)
+        deposit = sum(self.deposit_at(place.piece, demand.rank) for place, demand in new.items())
         require(value >= deposit, refusals.WrongDeposit, value, deposit)
         self.credit(sender, value - deposit)
         if not new:
             return
-        until = self._jobs.extend(subject.job_id, docket.first, now)
+        self._jobs.extend(subject.job_id, docket.first, max(demand.until for demand in new.values()))
         self._dockets[subject, members] = docket
-        for place in new:
-            self.demands[subject, place] = Demand(sender, until, members)
+        self.demands.update({(subject, place): demand for place, demand in new.items()})
 
     def answer(self, subject: Subject, place: Place, answer: Answer, sender: str, now: int) -> None:
         check_kind(place, answer)
@@ -130,11 +168,13 @@ class Demands(Escrow):
         require(now <= demand.until, refusals.AnsweredLate, demand.until)
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)
         demand.state = DemandState.ANSWERED
-        self._dockets[subject, demand.members].open -= 1
-        deposit = self.deposit_of(place.piece)
-        fee = min(self.price * (ANSWER_GAS + BYTE_GAS * size), deposit)
+        self._dockets[subject, demand.members].remove(place)
+        least, deposit = self.deposit_of(place.piece), self.deposit_at(place.piece, demand.rank)
+        fee = min(self.price * (ANSWER_GAS + BYTE_GAS * size), least)
+        burned = (deposit - least) // 2
         self.credit(sender, fee)
-        self.credit(demand.demander, deposit - fee)
+        self.credit(BURNED, burned)
+        self.credit(demand.demander, deposit - fee - burned)
 
     def close(self, subject: Subject, place: Place, now: int) -> None:
         demand, of_logs = self._open(subject, place), place.piece.of_logs
@@ -145,10 +185,15 @@ class Demands(Escrow):
         if not moot:
             self._jobs.forfeit(subject.job_id, subject.root, of_logs, demand.demander, now)
         del self.demands[subject, place]
-        self._dockets[subject, demand.members].open -= 1
-        self.credit(demand.demander, self.deposit_of(place.piece))
+        self._dockets[subject, demand.members].remove(place)
+        self.credit(demand.demander, self.deposit_at(place.piece, demand.rank))
 
     # --- views ----------------------------------------------------------------------------------------------------
+
+    def open_of(self, subject: Subject, place: Place) -> tuple[int, int]:
+        """The pieces that are open under the root, and of how many checkpoints besides the place's."""
+        docket = self._dockets.get((subject, self._checked(subject, place.piece.of_logs)))
+        return (docket.open, docket.others(place)) if docket else (0, 0)
 
     def pending(self, job_id: int, logs: bytes, root: bytes, members: int) -> int:
         """Demands that are open: of the job's logs, and of this root in the hands of so many members."""

@@ -1,7 +1,7 @@
 """Whether an answer is what a root commits to at a place: the contract's `demands/Pieces`.
 
     logs     run log tree ─ step's log tree ─ 256 digests
-                                           └─ digest ─ log block tree ─ 16 blocks
+                                           └─ digest ─ log block tree ─ 8 blocks
     claims   run tree ─ step tree ─ record ─ tensor ─ data tree ─ leaf
 
 INVARIANT: of every place that can be demanded, whoever has the whole run has something to show (`solver`).

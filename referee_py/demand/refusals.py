@@ -12,6 +12,14 @@ class NothingDemanded(Refusal):
     """A demand of no place."""
 
 
+class TooManyPlaces(Refusal):
+    """More places than one call takes (have, most)."""
+
+
+class TooManyOpen(Refusal):
+    """So much is open under the root that one has to wait for answers (open pieces, other checkpoints)."""
+
+
 class WrongDeposit(Refusal):
     """The value is less than what the places cost (have, want)."""
 
@@ -29,7 +37,7 @@ class NotClaimed(Refusal):
 
 
 class AnotherCheckpoint(Refusal):
-    """Records of one checkpoint can be demanded at a time, under one root (have, want)."""
+    """Records of one checkpoint can be demanded in one call (have, want)."""
 
 
 class NoSuchDemand(Refusal):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ..commit import Record
 
-DIGEST_LEVELS, BLOCK_LEVELS = 8, 4
+DIGEST_LEVELS, BLOCK_LEVELS = 8, 3
 """Levels of a log tree that are shown at once."""
 OUTPUTS = 256
 """The number of the first output, where tensors of a record are numbered."""
@@ -42,7 +42,7 @@ class Place:
     """Where under a root a piece is, by numbers.
 
     ``tree`` is a step, from 1, or a checkpoint, from 0; ``node`` a node, or a page of 256 of them; ``tensor`` an input
-    `k` or an output `256 + k`; ``part`` a page of 16 blocks, or a leaf.
+    `k` or an output `256 + k`; ``part`` a page of 8 blocks, or a leaf.
     """
 
     piece: Piece

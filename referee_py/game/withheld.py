@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 4
 """How often a demand may make way for another and for a challenge after that."""
+LISTS = 2 * 512 * 60
+"""Twice the seconds that the longest list of open demands adds to the time for an answer."""
 
 
 class Withheld:
@@ -45,13 +47,14 @@ class Withheld:
         revealed = any(trainer.revealed for trainer in job.trainers)
         require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
 
-    def extend(self, job_id: int, first: int, now: int) -> int:
-        """The last second for an answer. The challenge phase lasts as long, and a challenge period longer."""
+    def verdict_period(self, job_id: int) -> int:
+        return self._book.jobs[job_id].terms.rules.verdict_period
+
+    def extend(self, job_id: int, first: int, until: int) -> None:
+        """The challenge phase lasts a challenge period longer than an answer may take."""
         job = self._book.jobs[job_id]
-        answer = job.terms.rules.verdict_period
-        period = answer + job.terms.challenge_period
-        job.challenge_end = max(job.challenge_end, min(now + period, first + ROUNDS * period))
-        return now + answer
+        limit = first + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
+        job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None:
         """What was demanded nobody has published: the root is lost, or the job is void for want of its logs."""

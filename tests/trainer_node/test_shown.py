@@ -141,11 +141,11 @@ def test_blocks_beyond_the_last_element_have_no_answer() -> None:
     tree = LogTree(log)
     path = [*tree.path(39)]
     hidden = digest(Tag.LOG_BLOCK, b"\0\0")
-    blocks = [b""] * 15 + [b"\0\0"]
-    leaves = [empty(Tag.LOG_BLOCK_TREE, 0)] * 15 + [hidden]
+    blocks = [b""] * 7 + [b"\0\0"]
+    leaves = [empty(Tag.LOG_BLOCK_TREE, 0)] * 7 + [hidden]
     node = Tree(Tag.LOG_BLOCK_TREE, leaves).root
-    above = tree.page(3, 4)[1]
-    root = fold_path(Tag.LOG_BLOCK_TREE, node, 3, above)
+    above = tree.page(7, 3)[1]
+    root = fold_path(Tag.LOG_BLOCK_TREE, node, 7, above)
     found = digest(Tag.ROUNDING_LOG, elements.to_bytes(8, "big"), root)
     steps = Tree(Tag.LOG_TREE, [found])
     run = Tree(Tag.LOG_RUN_TREE, [steps.root])
@@ -156,5 +156,5 @@ def test_blocks_beyond_the_last_element_have_no_answer() -> None:
         found, (), replace(step.step, root=steps.root, path=()), elements, root, tuple(blocks), tuple(above)
     )
     with pytest.raises(Unreadable):
-        check(terms, run.root, Place(Piece.BLOCKS, 1, 0, part=3), shown)
+        check(terms, run.root, Place(Piece.BLOCKS, 1, 0, part=7), shown)
     assert len(path) == 6

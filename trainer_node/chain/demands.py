@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from referee_py.demand import Answer, Blocks, Digests, LeafShown, Piece, Place, RecordShown, StepProof
+from referee_py.demand.contract import MAX_RANK
 
+from ..errors import RpcCorrupt
 from .events import Event
 from .rpc import guarded
 from .wire import hashes, record_of, values
@@ -19,19 +21,21 @@ MAX_DEMANDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """An open demand. ``until`` is the last second for an answer."""
+    """An open demand. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times."""
 
     root: bytes
     place: Place
     demander: str
     until: int
+    rank: int
 
 
 @dataclass
 class Ledger:
-    """Open demands and answers by root and place."""
+    """Open demands, those that were answered, and their answers, by root and place."""
 
     open: dict[tuple[bytes, Place], Demanded] = field(default_factory=dict)
+    answered: dict[tuple[bytes, Place], Demanded] = field(default_factory=dict)
     answers: dict[tuple[bytes, Place], Answer] = field(default_factory=dict)
 
 
@@ -49,12 +53,22 @@ def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
         with guarded(f"event {event.name}"):
             root, place = bytes(args["root"]), _place(args["place"])
             if event.name == "Demanded":
-                ledger.open[root, place] = Demanded(root, place, str(args["demander"]), int(args["until"]))
+                ledger.open[root, place] = _demanded(root, place, args)
                 continue
-            ledger.open.pop((root, place), None)
+            demanded = ledger.open.pop((root, place), None)
+            if demanded is None:
+                raise RpcCorrupt("the endpoint has not all events of demands; use one with complete logs")
             if event.name != "Closed":
                 ledger.answers[root, place] = _answer(event.name, args)
+                ledger.answered[root, place] = demanded
     return ledger
+
+
+def _demanded(root: bytes, place: Place, args: dict[str, Any]) -> Demanded:
+    until, rank = int(args["until"]), int(args["rank"])
+    if rank > MAX_RANK:
+        raise RpcCorrupt(f"a demand of rank {rank}; there is none above {MAX_RANK}")
+    return Demanded(root, place, str(args["demander"]), until, rank)
 
 
 def _place(raw: Any) -> Place:

@@ -26,6 +26,8 @@ contract Handler is Ledger {
         Enlist,
         Withdraw,
         Demand,
+        /// @dev More pieces of one checkpoint at once than cost the least. NOTE: seldom, since each has to be answered.
+        Flood,
         Answer,
         Close,
         /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
@@ -81,6 +83,7 @@ contract Handler is Ledger {
         if (kind == Act.Enlist) return enlist(HONEST_VERIFIERS + seed % 2);
         if (kind == Act.Withdraw) return _withdraw(seed);
         if (kind == Act.Demand) return _demand(seed);
+        if (kind == Act.Flood) return _flood(seed);
         if (kind == Act.Answer) return _answerOne(seed);
         if (kind == Act.Close) return _close((seed >> 8) % asked.length);
         if (kind == Act.Pause) return _pause();
@@ -230,8 +233,28 @@ contract Handler is Ledger {
             (place.tensor, place.part) = (uint16(255 + (seed >> 35) % 3), uint64(seed >> 40) & 1);
         }
         if (demands.demandOf(s, place).state != DemandState.None) revert NotSo("it is new");
-        demand(person(uint160(seed >> 24) % PEOPLE), s, place);
+        Place[] memory places = new Place[](1);
+        places[0] = place;
+        demand(person(uint160(seed >> 24) % PEOPLE), s, places);
         asked.push(Asked(s, place, run));
+    }
+
+    function _flood(uint256 seed) private {
+        if ((seed >> 80) & 15 != 0) revert NotSo("it is seldom");
+        uint256 job = _job(seed);
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
+        Subject memory s = Subject(jobs, job, rootOf(run));
+        Place[] memory places = new Place[](demands.STEP() + 1);
+        for (uint64 i = 0; i < places.length; ++i) {
+            places[i] = Place(
+                Piece.Leaf, uint64(seed >> 32) & 1, uint32(seed >> 33) & 1, 300, uint64(seed >> 96) + i
+            );
+        }
+        demand(person(uint160(seed >> 24) % PEOPLE), s, places);
+        for (uint64 i = 0; i < places.length; ++i) {
+            asked.push(Asked(s, places[i], run));
+        }
     }
 
     function _answerOne(uint256 seed) private {
@@ -277,9 +300,11 @@ contract Handler is Ledger {
                 _end(i - 1);
             }
         }
-        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; and
-        // what the guardian may still have kept everything waiting.
-        if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + PAUSES) _break("it took too long");
+        // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; the longest
+        // list of demands; and what the guardian may still have kept everything waiting.
+        if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + 512 * 10 + PAUSES) {
+            _break("it took too long");
+        }
     }
 
     function closed(uint256 i) external {

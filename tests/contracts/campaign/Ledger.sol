@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Actors} from "./Actors.sol";
+import {Place} from "contracts/interfaces/IDemands.sol";
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @title Ledger
@@ -38,7 +39,8 @@ abstract contract Ledger is Actors {
             owedByDemands += demands.credit(list[i]);
         }
         for (uint256 i = 0; i < asked.length; ++i) {
-            owedByDemands += demands.depositOf(asked[i].place.piece);
+            Place memory place = asked[i].place;
+            owedByDemands += demands.depositAt(place.piece, demands.demandOf(asked[i].subject, place).rank);
         }
         eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
         eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");

@@ -269,10 +269,12 @@ abstract contract Stage is Tiny {
 
     // ------------------------------------------------------------------ demands
 
-    function demand(address who, Subject memory s, Place memory place) internal {
-        Place[] memory places = new Place[](1);
-        places[0] = place;
-        uint256 deposit = demands.depositOf(place.piece);
+    function demand(address who, Subject memory s, Place[] memory places) internal {
+        (uint256 open, uint256 others) = demands.openOf(s, places[0]);
+        uint256 deposit;
+        for (uint256 i = 0; i < places.length; ++i) {
+            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP());
+        }
         vm.prank(who);
         demands.demand{value: deposit}(s, places);
     }

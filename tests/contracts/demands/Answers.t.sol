@@ -47,7 +47,7 @@ contract AnswersTest is Demanded {
 
     function test_whatASinglePlaceCannotShowIsNoAnswer() public {
         Subject memory s = ofLogs(_job);
-        Place memory place = blocks(3, 1, 1);
+        Place memory place = blocks(3, 1, 2);
         demand(s, place);
         LogPiece memory a = logAt(place);
         a.blocks[1] = hex"000e";
@@ -58,7 +58,7 @@ contract AnswersTest is Demanded {
         refuses(IDemands.WrongDigest.selector);
         demands.answerBlocks(s, place, a);
         a = logAt(place);
-        a.blocks = new bytes[](8);
+        a.blocks = new bytes[](16);
         refuses(IDemands.WrongBlockCount.selector);
         demands.answerBlocks(s, place, a);
         a = logAt(blocks(3, 0, 1));
@@ -68,7 +68,7 @@ contract AnswersTest is Demanded {
         a.log = 0;
         refuses(Merkle.PathMismatch.selector);
         demands.answerBlocks(s, place, a);
-        a = logAt(blocks(2, 1, 1));
+        a = logAt(blocks(2, 1, 2));
         refuses(Merkle.PathMismatch.selector);
         demands.answerBlocks(s, place, a);
         is_(stateOf(s, place), DemandState.Open, "it is still open");

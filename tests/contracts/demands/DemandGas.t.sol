@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Trees} from "../support/Trees.sol";
 import {Demanded} from "./Demanded.sol";
-import {LogPiece, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
 
 /// @notice What demands and answers cost, and that an answer is paid more than that.
 /// forge-config: default.isolate = true
@@ -23,33 +22,16 @@ contract DemandGasTest is Demanded {
         }
     }
 
-    /// @dev A page in which every element has a value of its own: 98,304 bytes.
-    function test_theLongestPageFitsInATransactionAndIsPaid() public {
-        LogPiece memory a;
-        a.elements = 16 * 1024;
-        a.blocks = new bytes[](16);
-        bytes32[] memory leaves = new bytes32[](16);
-        bytes memory entries = new bytes(6144);
-        for (uint256 i = 0; i < 1024; ++i) {
-            bytes6 entry = bytes6(uint48((i << 2 | 3) << 32 | 0xC1234567));
-            for (uint256 k = 0; k < 6; ++k) {
-                entries[6 * i + k] = entry[k];
-            }
-        }
-        for (uint256 i = 0; i < 16; ++i) {
-            a.blocks[i] = entries;
-            leaves[i] = sha256(abi.encodePacked(uint8(0x0A), entries));
-        }
-        a.root = Trees.root(Trees.build(0x19, leaves));
-        a.log = sha256(abi.encodePacked(uint8(0x09), a.elements, a.root));
-        a.step.root = a.log;
-        Subject memory s = claimedWith(a.log);
-        demand(s, blocks(1, 0, 0));
-        vm.prank(AUTHOR);
-        demands.answerBlocks(s, blocks(1, 0, 0), a);
-        uint256 gas = vm.snapshotGasLastCall("Demands", "longest");
-        yes(gas < 1 << 24, "EIP-7825");
-        yes(demands.credit(AUTHOR) > gas * PRICE, vm.toString(gas));
+    /// @dev As many as a call takes, with another checkpoint open.
+    function test_theLongestCall() public {
+        Subject memory s = ofClaim(_job);
+        demand(s, recordIn(1, 0));
+        Place[] memory list = leavesIn(2, type(uint64).max - 256, 256);
+        bytes memory data = abi.encodeCall(demands.demand, (s, list));
+        demand(s, list);
+        uint256 gas = vm.snapshotGasLastCall("Demands", "demand of 256 places");
+        yes(gas < 12_000_000, vm.toString(gas));
+        yes(data.length < 100_000, vm.toString(data.length));
     }
 
     function test_whatManyPlacesCost() public {

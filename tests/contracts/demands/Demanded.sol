@@ -23,7 +23,7 @@ import {Position, Record} from "contracts/interfaces/IReferee.sol";
 /// @notice A run of 3 nodes in 5 steps at stride 2 with logs, and what is to be shown of it.
 ///
 /// Node `n` of step `t` has as output two leaves, 1,024 bytes and 476, of the byte `16 t + n`. It has a log of some 40,000 elements:
-/// 40 blocks in three pages; in block 17 there is an entry up at place 3 and the value 7 written at place 9. Node 2 has none.
+/// 40 blocks in five pages; in block 17 there is an entry up at place 3 and the value 7 written at place 9. Node 2 has none.
 abstract contract Demanded is Market {
     using Trees for Tree;
     using Views for Jobs;
@@ -122,10 +122,10 @@ abstract contract Demanded is Market {
         if (a.log == 0) return a;
         Tree memory found = blockTree();
         (a.elements, a.root) = (elementsOf(place.tree, place.node), found.root());
-        if (place.part >= 4) return a;
-        a.blocks = new bytes[](16);
-        if (place.part == 1) a.blocks[WRITTEN_BLOCK - 16] = ENTRIES;
-        a.path = found.path(place.part, 4, 6);
+        if (place.part >= 8) return a;
+        a.blocks = new bytes[](8);
+        if (place.part == WRITTEN_BLOCK / 8) a.blocks[WRITTEN_BLOCK % 8] = ENTRIES;
+        a.path = found.path(place.part, 3, 6);
     }
 
     function stepOf(Place memory place) internal pure returns (uint64) {
@@ -197,25 +197,56 @@ abstract contract Demanded is Market {
     }
 
     function demand(Subject memory s, Place memory place) internal {
-        Place[] memory places = new Place[](1);
-        places[0] = place;
-        demand(s, places);
+        demand(s, one(place));
     }
 
     function demand(Subject memory s, Place[] memory places) internal {
-        uint256 deposit;
-        for (uint256 i = 0; i < places.length; ++i) {
-            deposit += demands.depositOf(places[i].piece);
-        }
-        vm.deal(AUDITOR, AUDITOR.balance + deposit);
-        vm.prank(AUDITOR);
+        demandAs(AUDITOR, s, places);
+    }
+
+    /// @dev Gives what it cost and the gas.
+    function demandAs(address who, Subject memory s, Place[] memory places)
+        internal
+        returns (uint256 deposit, uint256 gas)
+    {
+        deposit = depositsOf(s, places);
+        vm.deal(who, who.balance + deposit);
+        vm.prank(who);
         demands.demand{value: deposit}(s, places);
+        gas = vm.lastCallGas().gasTotalUsed;
+    }
+
+    /// @dev Of places that are all new.
+    function depositsOf(Subject memory s, Place[] memory places) internal view returns (uint256 deposit) {
+        (uint256 open, uint256 others) = demands.openOf(s, places[0]);
+        for (uint256 i = 0; i < places.length; ++i) {
+            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP());
+        }
+    }
+
+    function one(Place memory place) internal pure returns (Place[] memory list) {
+        list = new Place[](1);
+        list[0] = place;
+    }
+
+    /// @dev So many leaves of an input that there is not: still each needs its own answer.
+    function leavesIn(uint64 checkpoint, uint64 from, uint256 count)
+        internal
+        pure
+        returns (Place[] memory list)
+    {
+        list = new Place[](count);
+        for (uint64 i = 0; i < count; ++i) {
+            list[i] = leafIn(checkpoint, 0, 300, from + i);
+        }
     }
 
     function demandRefused(Subject memory s, Place memory place, bytes4 selector) internal {
-        Place[] memory places = new Place[](1);
-        places[0] = place;
-        uint256 deposit = demands.depositOf(place.piece);
+        demandRefused(s, one(place), selector);
+    }
+
+    function demandRefused(Subject memory s, Place[] memory places, bytes4 selector) internal {
+        uint256 deposit = places.length * demands.depositAt(Piece.Blocks, demands.MAX_RANK());
         vm.deal(AUDITOR, deposit);
         vm.prank(AUDITOR);
         refuses(selector);
@@ -277,10 +308,10 @@ abstract contract Demanded is Market {
         list[0] = digests(1);
         list[1] = digests(5);
         list[2] = blocks(1, 0, 0);
-        list[3] = blocks(3, 1, 1);
-        list[4] = blocks(5, 1, 2);
-        list[5] = blocks(5, 1, 3); // beyond the last block, but in the tree
-        list[6] = blocks(5, 1, 4); // beyond the tree
+        list[3] = blocks(3, 1, 2);
+        list[4] = blocks(5, 1, 4);
+        list[5] = blocks(5, 1, 5); // beyond the last block, but in the tree
+        list[6] = blocks(5, 1, 8); // beyond the tree
         list[7] = blocks(5, 1, type(uint64).max);
         list[8] = blocks(4, 2, 0); // there is no log
         list[9] = recordIn(1, 0);

@@ -5,13 +5,25 @@ import {Tree, Trees} from "../support/Trees.sol";
 import {Views} from "../support/Views.sol";
 import {Demanded} from "./Demanded.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {DemandState, IDemands, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {
+    DemandState,
+    IDemands,
+    LogPiece,
+    Piece,
+    Place,
+    RecordPiece,
+    Subject,
+    TensorPiece
+} from "contracts/interfaces/IDemands.sol";
 import {Claim, IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
 /// @notice What may be demanded and when, what becomes of what nobody publishes, and how long that takes.
 contract LostTest is Demanded {
     using Trees for Tree;
     using Views for Jobs;
+
+    /// @dev Twice what 512 open pages of blocks take, at one a minute.
+    uint256 private constant LISTS = 61_440;
 
     uint256 private _job = runClaimed();
 
@@ -90,17 +102,6 @@ contract LostTest is Demanded {
         eq(_end(), end, "nothing is extended for nothing");
     }
 
-    /// @dev Or a claimant would have to compute the whole run again in the time for one answer.
-    function test_recordsOfOneCheckpointAtATime() public {
-        demand(ofClaim(_job), recordIn(1, 0));
-        demand(ofClaim(_job), leafIn(1, 2, 256, 0));
-        demandRefused(ofClaim(_job), recordIn(2, 0), IDemands.AnotherCheckpoint.selector);
-        answer(ofClaim(_job), recordIn(1, 0));
-        demandRefused(ofClaim(_job), recordIn(2, 0), IDemands.AnotherCheckpoint.selector);
-        answer(ofClaim(_job), leafIn(1, 2, 256, 0));
-        demand(ofClaim(_job), recordIn(2, 0));
-    }
-
     function test_onlyInTheChallengePhase() public {
         vm.warp(_end());
         demandRefused(ofLogs(_job), digests(1), IJobs.WrongPhase.selector);
@@ -121,7 +122,7 @@ contract LostTest is Demanded {
 
     function test_onlyTheContractOfDemandsTellsJobs() public {
         refuses(IJobs.NotDemands.selector);
-        jobs.extend(_job, 0);
+        jobs.extend(_job, 0, 0);
         bytes32 root = ofClaim(_job).root;
         refuses(IJobs.NotDemands.selector);
         jobs.forfeit(_job, root, false, AUDITOR);
@@ -291,27 +292,31 @@ contract LostTest is Demanded {
     }
 
     function test_demandsDoNotKeepAJobFromEnding() public {
-        uint256 limit = block.timestamp + 4 * 2 * PERIOD;
-        uint256 count;
+        uint256 limit = block.timestamp + 4 * 2 * PERIOD + LISTS;
+        (Subject memory s, RecordPiece memory shown) = (ofClaim(_job), recordAt(recordIn(0, 0)));
+        TensorPiece memory none;
         while (jobs.phaseOf(_job) == JobPhase.Challenge) {
-            Place memory place = leafIn(0, 0, 256, uint64(count++));
-            demand(ofClaim(_job), place);
+            Place memory place = leafIn(0, 0, 300, uint64(time.time()));
+            demand(s, place);
             yes(_end() <= limit, "not longer than that");
             pass(PERIOD / 2);
-            answer(ofClaim(_job), place);
+            demands.answerLeaf(s, place, shown, none);
             pass(PERIOD / 2);
         }
-        yes(count >= 7, "for as long as that");
+        eq(_end(), limit, "for as long as that");
         jobs.finalize(_job);
         inPhase(_job, JobPhase.Accepted);
     }
 
     function test_nothingIsAcceptedWhileSomethingIsDemanded() public {
         vm.warp(_end() - 1);
-        for (uint64 i = 0; i < 7; ++i) {
-            demand(ofLogs(_job), blocks(1, 0, 100 + i));
+        uint256 limit = block.timestamp + 4 * 2 * PERIOD + LISTS;
+        LogPiece memory none = logAt(blocks(1, 2, 0));
+        Subject memory s = ofLogs(_job);
+        for (uint64 i = 0; _end() < limit; ++i) {
+            demand(s, blocks(1, 2, i));
             pass(PERIOD);
-            answer(ofLogs(_job), blocks(1, 0, 100 + i));
+            demands.answerBlocks(s, blocks(1, 2, i), none);
         }
         vm.warp(_end() - 1);
         demand(ofLogs(_job), digests(1));

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.demand import DemandState, Piece, Place
-from referee_py.demand.contract import Subject
+from referee_py.demand.contract import MAX_RANK, Subject, rank_of
 from referee_py.demand.pieces import check_place
 from referee_py.demand.solver import answer_of
 from referee_py.demand.state import OUTPUTS, LeafShown
@@ -75,6 +75,7 @@ class Auditors:
     def __init__(self, game: Game) -> None:
         self.game = game
         self._often = 0.2 if game.rng.random() < 0.4 else 0.01
+        self._floods = game.rng.random() < 0.1
 
     def haste(self, now: int) -> float:
         """How likely something is done. What is late keeps a job from ending."""
@@ -95,7 +96,8 @@ class Auditors:
 
     def instants(self) -> list[int]:
         """Instants at which something changes."""
-        return [self.game.book.demands.demands[key].until for key in self.open]
+        untils = [self.game.book.demands.demands[key].until for key in self.open]
+        return [min(untils), max(untils)] if untils else []
 
     def act(self, now: int) -> Action | None:
         rng, known = self.game.rng, self.open
@@ -121,9 +123,13 @@ class Auditors:
         root = rng.choice(roots) if rng.random() > WRONG / 3 else rng.randbytes(32)
         checkpoint = rng.randrange(self._checkpoints)
         places = [self._place(of_logs, checkpoint) for _ in range(rng.choice((1, 1, 2, 4)))]
+        if self._floods and rng.random() < 0.3:
+            places = self._flood(of_logs, checkpoint)
         places = places if rng.random() > WRONG / 5 else [*places, self._place(not of_logs, checkpoint)][1:]
+        if rng.random() < WRONG / 5:
+            places[-1] = replace(places[-1], tree=places[-1].tree + 1)
         subject, demands = Subject(game.job_id, root), game.book.demands
-        value = sum(demands.deposit_of(place.piece) for place in places)
+        value = self._deposits(subject, places)
         value += rng.choice((-1, 1)) if value and rng.random() < WRONG / 5 else 0
         sender = rng.choice(game.accounts)
         arguments = self._subject(subject), [place.wire() for place in places]
@@ -133,6 +139,27 @@ class Auditors:
             arguments,
             lambda now: demands.demand(subject, places, sender, value, now),
             value,
+        )
+
+    def _flood(self, of_logs: bool, checkpoint: int) -> list[Place]:
+        """Pieces that are not there, by the hundred: each needs an answer of its own."""
+        rng, nodes = self.game.rng, len(self.game.graph.structures)
+        piece, tree = (Piece.BLOCKS, 1) if of_logs else (Piece.LEAF, checkpoint)
+        node, tensor = rng.randrange(nodes), 0 if of_logs else OUTPUTS + 9
+        first = rng.randrange(1 << 40)
+        count = rng.choice((60, 70, 150, 256, 257))
+        return [Place(piece, tree, node, tensor, first + k) for k in range(count)]
+
+    def _deposits(self, subject: Subject, places: Sequence[Place]) -> int:
+        """What these cost if each is new."""
+        demands = self.game.book.demands
+        try:
+            opened, others = demands.open_of(subject, places[0])
+        except Refusal:
+            opened, others = 0, 0
+        return sum(
+            demands.deposit_at(place.piece, min(rank_of(opened + k, others), MAX_RANK))
+            for k, place in enumerate(places)
         )
 
     def _answer(self, subject: Subject, place: Place) -> Action | None:
