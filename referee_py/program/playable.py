@@ -31,8 +31,8 @@ signature, and for whoever sends several moves at once."""
 MAX_GAS = 12_000_000
 """Of a transaction. EIP-7825 caps one at 16,777,216; the rest is for estimates, which nodes raise by a quarter."""
 _WORD = 32
-_STATE_BYTES = 200
-"""The longest state of a chain: two exact sums and a count (docs/adjudication.md, section 2)."""
+_STATE_BYTES = 204
+"""The longest state of a chain: two exact sums, a count and the smallest term (docs/adjudication.md, section 2)."""
 _OPERANDS = 4
 """The most that a step reads."""
 _DATA_DEPTH = 33
@@ -52,7 +52,7 @@ _MOVE_GAS = 700_000
 """What a move costs whatever its size: storage, events, a trial that begins, one step of the dearest chain."""
 _BYTE_GAS = 50
 """Calldata, and what is done with it: hashing it, and copying it from contract to contract."""
-_RULE_GAS, _INPUT_GAS = 500_000, 16_000
+_RULE_GAS, _INPUT_GAS = 500_000, 8_000
 """What a rule checks of a case, and of each input."""
 _BATCHED_BYTES = 4 * _WORD
 """What a move has more as one of a batch, at most."""
@@ -134,7 +134,7 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
     path = hashes(_NODE_DEPTH)
     match = _CALL + _DOCKET + _POSITION
     trial = _CALL + _SUIT + _SAID
-    tensors = _WORD + sum(_tensor_bytes(kind) for kind in inputs)
+    tensors = 2 * _WORD + blob(sum(2 + 8 * len(kind.shape) for kind in inputs)) + hashes(len(inputs))
     openings = _OPERANDS * (5 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH))
     shown = 4 * _WORD + any_ + path + hashes(_RUN_DEPTH)
     return {
@@ -167,8 +167,3 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
         + _BLOCKS * (_WORD + blob(_LOG_BLOCK_BYTES)),
         "answerLeaf": _CALL + 9 * _WORD + shown + 14 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH),
     }
-
-
-def _tensor_bytes(kind: TensorType) -> int:
-    """Of an input's type and data root in `compare` and `judge`."""
-    return (6 + len(kind.shape)) * _WORD

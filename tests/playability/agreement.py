@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from repops.opset import BY_ID, Dtype, OpError, Spec, lookup
+from repops.opset import BY_ID, MAX_STEPS, Dtype, OpError, Spec, lookup
 
 from referee_py.commit import depth_of
 from referee_py.commit.tensor import LEAF_BYTES
@@ -25,7 +25,7 @@ from referee_py.program import Kind, Operand, Skeleton, Structure, TensorType, v
 from referee_py.program.attributes import encode_attributes
 from referee_py.program.structure import MAX_CONSTANTS, MAX_NODES, MAX_SLOTS
 from referee_py.program.terms import Terms, check_steps, check_strides
-from tests.element.chain import CASE, Given, Refusal, Rules, decode, encode_call
+from tests.element.chain import CASE, Given, Refusal, Rules, decode, encode_call, packed
 from tests.element.large import anywhere
 from tests.element.twin import piece
 from tests.solidity import compiled
@@ -38,9 +38,7 @@ NAMED = {
     *("AttributesEnd", "AttributesFollow", "AttributeUnfit", "ChainTooLong"),
 }
 """What a case can be refused for. A panic, or no reason at all, is none of them."""
-MAX_STEPS = 1 << 30
 COUNTS = "0x" + "00" * 18 + "c0de"
-SHAPE = "(uint8,uint64[])"
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class Agreement:
         tensors = {
             (case.given.mode, spec): case for case in taken for spec in case.given.inputs + case.given.outputs
         }
-        calls = [(COUNTS, encode_call("tensor", [SHAPE], [spec])) for _, spec in tensors]
+        calls = [(COUNTS, encode_call("tensor", ["bytes"], [packed([spec])])) for _, spec in tensors]
         for ((_, spec), case), answer in zip(tensors.items(), self.rules.calls(calls), strict=True):
             self.tally.tensors += 1
             kind = TensorType(Dtype(spec[0]), tuple(spec[1]))
@@ -165,8 +163,8 @@ class Agreement:
                 self.tally.found("another size", case.given, (got, want))
         calls = [(COUNTS, encode_call("structure", ["bytes"], [case.structure.encode()])) for case in taken]
         for case, answer in zip(taken, self.rules.calls(calls), strict=True):
-            want_of = case.given.op, case.given.outputs, case.given.attributes
-            if isinstance(answer, Refusal) or decode(["uint16", f"{SHAPE}[]", "bytes"], answer) != want_of:
+            want_of = case.given.op, packed(case.given.outputs), case.given.attributes
+            if isinstance(answer, Refusal) or decode(["uint16", "bytes", "bytes"], answer) != want_of:
                 self.tally.found("a structure is read otherwise", case.given, answer)
 
     def programs(self, count: int, seed: object) -> None:

@@ -64,7 +64,7 @@ PLAYERS = ("0x" + "A0" * 20, "0x" + "B1" * 20)
 MOST = Record(HASH, (HASH,) * 255, (HASH,) * 8, HASH)
 """What a liar may claim, and what an input may come from."""
 NODE_DEPTH, SLOT_DEPTH, RUN_DEPTH, DATA_DEPTH, LOG_DEPTH = 24, 20, 48, 33, 54
-BLOCK_BYTES, STATE_BYTES, POST_BYTES = 6144, 200, 2048
+BLOCK_BYTES, STATE_BYTES, POST_BYTES = 6144, 204, 2048
 PROGRAM = Terms(
     1, 1, (1 << 24) - 1, 0, 0, (1 << 48) - 1, HASH, HASH, HASH, HASH, tuple(2**k for k in range(7, -1, -1))
 )

@@ -5,20 +5,20 @@ import {Merkle} from "contracts/commit/Merkle.sol";
 import {Programs} from "contracts/commit/Programs.sol";
 import {Structures} from "contracts/commit/Structures.sol";
 import {Tensors} from "contracts/commit/Tensors.sol";
-import {Shape} from "contracts/element/IRule.sol";
 import {Shapes} from "contracts/element/Shapes.sol";
+import {Specs} from "contracts/element/Specs.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 
 /// @notice The rules of sizes and counts, to be called with anything.
 contract Counts {
     /// @notice Elements as rules of operators count them, bytes and leaves as trials and demands do, and the depth of the tree.
-    function tensor(Shape calldata shape)
+    function tensor(bytes calldata spec)
         external
         pure
         returns (uint256 elements, uint256 size, uint256 leaves, uint8 depth)
     {
-        elements = Shapes.count(shape.dims);
-        size = Tensors.size(shape);
+        elements = Shapes.count(Specs.from(spec, 0));
+        size = Tensors.size(spec);
         leaves = Tensors.leaves(size);
         depth = Merkle.depth(leaves);
     }
@@ -35,9 +35,9 @@ contract Counts {
     function structure(bytes calldata encoding)
         external
         pure
-        returns (uint16 op, Shape[] memory shapes, bytes memory attributes)
+        returns (uint16 op, bytes memory types, bytes memory attributes)
     {
         (op,,) = Structures.header(encoding);
-        (shapes, attributes) = Structures.outputs(encoding);
+        (types, attributes) = Structures.outputs(encoding);
     }
 }

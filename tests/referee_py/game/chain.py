@@ -20,7 +20,7 @@ import referee_py
 from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
 NAMES = (
-    *("Timekeeper", "VerifierRegistry", "Opset1", "Court", "Panel"),
+    *("Timekeeper", "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel"),
     *("Judge", "Referee", "Demands", "Notary", "Jobs"),
 )
 COMMIT_AGE = 2
@@ -116,9 +116,9 @@ class Chain:
 
     def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
         self._http = httpx.Client(base_url=url, timeout=60)
-        self.timekeeper, self.registry, opset, self.court, self.panel, *rest = map(Contract, NAMES)
+        self.timekeeper, self.registry, opset, examiner, self.court, self.panel, *rest = map(Contract, NAMES)
         self.judge, self.referee, self.demands, self.notary, self.jobs = rest
-        contracts = (*map(Contract, RULES), self.registry, self.court, self.panel, self.referee)
+        contracts = (*map(Contract, RULES), self.registry, examiner, self.court, self.panel, self.referee)
         contracts += self.judge, self.demands, self.notary, self.jobs, self.timekeeper
         self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
@@ -130,7 +130,8 @@ class Chain:
         self._deploy(
             DEPLOYER, opset, *([rules[name] for name in names] for names in (EXACT_RULES, ROUNDED_RULES))
         )
-        self._deploy(DEPLOYER, self.court, opset.address, self.timekeeper.address)
+        self._deploy(DEPLOYER, examiner, opset.address)
+        self._deploy(DEPLOYER, self.court, examiner.address, self.timekeeper.address)
         self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)
         self._deploy(DEPLOYER, self.judge)
         self._deploy(DEPLOYER, self.referee, self.judge.address, self.panel.address)
