@@ -10,7 +10,7 @@ from eth_utils.address import to_checksum_address
 from referee_py.game.book import Book
 from referee_py.panel.registry import Registry
 from referee_py.program.playable import MAX_GAS, move_gas
-from tests.referee_py.game.chain import Chain, Contract, Transaction
+from tests.referee_py.game.chain import COMMIT_AGE, Chain, Contract, Transaction
 
 MIN_STAKE, LEAVE_DELAY = 100, 15
 RESERVE = 80
@@ -52,7 +52,7 @@ class Table:
         addresses = (
             to_checksum_address(c.address) for c in (self.chain.jobs, self.chain.referee, self.chain.panel)
         )
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY))
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), commit_age=COMMIT_AGE)
         self.bill = Bill()
         self.fees: dict[str, int] = {}
         """What everybody has paid for gas."""
