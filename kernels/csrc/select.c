@@ -52,6 +52,12 @@ typedef struct {
     int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
 } pool;
 
+// Of a window that begins at `from`, the first tap that is not before the plane. NOTE: a stranger's window
+// may have 2^48 taps around a plane of one element, so those outside are passed over, not looked at.
+static int64_t first_tap(int64_t from, int64_t dilation) {
+    return from < 0 ? (dilation - 1 - from) / dilation : 0;
+}
+
 static void pool_range(void *context, int64_t begin, int64_t end) {
     const pool *p = context;
     for (int64_t at = begin; at < end; at++) { // (plane, y, x)
@@ -60,12 +66,13 @@ static void pool_range(void *context, int64_t begin, int64_t end) {
         const int64_t left = at % p->out[1] * p->stride[1] - p->padding[1];
         int64_t best = -1; // a window without any element
         int64_t best_key = INT64_MIN;
-        for (int64_t r = 0; r < p->kernel[0]; r++) {
+        const int64_t upper = first_tap(top, p->dilation[0]), first = first_tap(left, p->dilation[1]);
+        for (int64_t r = upper; r < p->kernel[0]; r++) {
             const int64_t h = top + r * p->dilation[0];
-            if (h < 0 || h >= p->in[0]) continue;
-            for (int64_t s = 0; s < p->kernel[1]; s++) {
+            if (h >= p->in[0]) break;
+            for (int64_t s = first; s < p->kernel[1]; s++) {
                 const int64_t w = left + s * p->dilation[1];
-                if (w < 0 || w >= p->in[1]) continue;
+                if (w >= p->in[1]) break;
                 const int64_t key = order_key(plane[h * p->in[1] + w]);
                 if (key > best_key) best_key = key, best = h * p->in[1] + w;
             }

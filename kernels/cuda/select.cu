@@ -82,6 +82,11 @@ struct Pool {
     i64 *indices;
 };
 
+// Of a window that begins at `from`, the first tap that is not before the plane: csrc/select.c.
+DEVICE i64 first_tap(i64 from, i64 dilation) {
+    return from < 0 ? (dilation - 1 - from) / dilation : 0;
+}
+
 KERNEL(max_pool2d, Pool, THREADS, 4) {
     for (i64 at = global_thread(); at < p.results; at += global_threads()) { // (plane, y, x)
         const i64 line = at / p.out[1];
@@ -89,12 +94,13 @@ KERNEL(max_pool2d, Pool, THREADS, 4) {
         const i64 top = line % p.out[0] * p.stride[0] - p.padding[0];
         const i64 left = at % p.out[1] * p.stride[1] - p.padding[1];
         i64 best = -1, best_key = I64_MIN; // a window without any element
-        for (i64 r = 0; r < p.kernel[0]; r++) {
+        const i64 upper = first_tap(top, p.dilation[0]), first = first_tap(left, p.dilation[1]);
+        for (i64 r = upper; r < p.kernel[0]; r++) {
             const i64 h = top + r * p.dilation[0];
-            if (h < 0 || h >= p.in[0]) continue;
-            for (i64 s = 0; s < p.kernel[1]; s++) {
+            if (h >= p.in[0]) break;
+            for (i64 s = first; s < p.kernel[1]; s++) {
                 const i64 w = left + s * p.dilation[1];
-                if (w < 0 || w >= p.in[1]) continue;
+                if (w >= p.in[1]) break;
                 const i64 key = order_key(plane[h * p.in[1] + w]);
                 if (key > best_key) best_key = key, best = h * p.in[1] + w;
             }

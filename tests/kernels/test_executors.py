@@ -146,3 +146,25 @@ def test_convenience_functions():
     )
     assert values.item() == 1
     assert indices.item() == 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dilation", [1, 2, 3, 1000])
+def test_a_window_far_wider_than_the_plane(isa, dilation):
+    """Up to 2^62 taps, of which a few meet something: each result is the first maximum of those."""
+    x = np.random.default_rng(dilation).integers(-3, 4, (2, 1, 5, 4)).astype(np.float32)
+    reach = ((1 << 30) - 1) // dilation
+    attrs = {"stride": (1, 1), "dilation": (dilation, dilation)}
+    attrs |= {"kernel": (2 * reach + 1,) * 2, "padding": (reach * dilation,) * 2}
+    values, indices = cpu.execute("max_pool2d", [x], attrs, isa=isa)
+    (_, _, rows, columns), padding = values.shape, attrs["padding"][0]
+    for n, y, z in np.ndindex(2, rows, columns):
+        met = [
+            (h, w)
+            for h in range(5)
+            for w in range(4)
+            if (h - y + padding) % dilation == 0 and (w - z + padding) % dilation == 0
+        ]
+        best = max(met, key=lambda at: (x[n, 0][at], -at[0], -at[1]), default=None)
+        assert indices[n, 0, y, z] == (-1 if best is None else best[0] * 4 + best[1])
+        assert values[n, 0, y, z] == (-np.inf if best is None else x[n, 0][best])

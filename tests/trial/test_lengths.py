@@ -27,14 +27,12 @@ def window(kernel: int) -> Attrs:
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize(("side", "element", "kernel"), [(1, 0, LARGE), (24, 300, 999)])
-def test_a_window_of_2_to_the_48_taps(
-    side: int, element: int, kernel: int, start_anvil: Callable[..., Anvil]
-) -> None:
+@pytest.mark.parametrize(("side", "element"), [(1, 0), (24, 300)])
+def test_a_window_of_2_to_the_48_taps(side: int, element: int, start_anvil: Callable[..., Anvil]) -> None:
     """A kernel runs it at once, and so does the honest side: taps outside of the plane are no steps."""
     stand = Stand(start_anvil())
     x = np.random.default_rng(2).standard_normal((1, 1, side, side)).astype(np.float32)
-    attrs = window(kernel)
+    attrs = window(LARGE)
     truth = backend("cpu").execute("max_pool2d", [x], attrs)
     lie = [one_ulp(truth[0], element), truth[1]]
     for honest in (0, 1):
