@@ -4,9 +4,9 @@ stake = price of gas x the larger of
     PRIZE_DIVISOR x sum over the moves that one side may have to send (times x gas)
     the same of the moves up to a verdict / (1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR)
 
-A winner has half of the stake. If a verdict has ended the match a tenth of the stake is the verifiers', out of that half; but
-then nobody has appealed, and there was no trial to play, or the appellant has lost the bond of the appeal, as much as a stake,
-and half of that is the winner's, too.
+A winner has half of the stake. If a verdict has ended the match, a tenth of the stake is the verifiers', out of that
+half; but then nobody has appealed, and there was no trial to play, or the appellant has lost the bond of the appeal, as
+much as a stake, and half of that is the winner's, too.
 
 The dispute is the dearest that the limits of the protocol allow: the other side publishes nothing, the operator has 255
 inputs, the verifiers are silent or wrong, and the court judges it. Gas is that of transactions of one move each, as

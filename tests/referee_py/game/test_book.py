@@ -318,7 +318,7 @@ def test_liar_beside_withheld_logs_expect_it_still_loses_to_who_is_right() -> No
     assert story.conserved(REWARD + 3 * STAKE)
 
 
-# --- the age of a commitment -------------------------------------------------------------------------------------------
+# --- the age of a commitment --------------------------------------------------------------------------------------
 
 
 def test_young_commitment_expect_refused_until_it_is_old_enough() -> None:
