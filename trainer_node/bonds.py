@@ -39,7 +39,7 @@ GAME_GAS = {
     "openRecord": 375_000,
     "submit": 1_200_000,
     "appeal": 1_240_000,
-    "proceed": 140_000,
+    "proceed": 161_000,
     "finalize": 146_000,
     "withdraw": 31_000,
 }
