@@ -4,7 +4,7 @@ stake = price of gas x the larger of
     PRIZE_DIVISOR x sum over the moves that one side may have to send (times x gas)
     the same of the moves up to a verdict / (1 / PRIZE_DIVISOR - 1 / VERDICT_DIVISOR)
 
-A winner has half of the stake. If a verdict has ended the match a tenth of the stake is the verifiers', out of that
+A winner has half of the stake. If a verdict has ended the match, a tenth of the stake is the verifiers', out of that
 half; but then nobody has appealed, and there was no trial to play, or the appellant has lost the bond of the appeal, as
 much as a stake, and half of that is the winner's, too.
 
@@ -39,7 +39,7 @@ GAME_GAS = {
     "openRecord": 375_000,
     "submit": 1_200_000,
     "appeal": 1_240_000,
-    "proceed": 140_000,
+    "proceed": 161_000,
     "finalize": 146_000,
     "withdraw": 31_000,
 }

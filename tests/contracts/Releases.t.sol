@@ -146,7 +146,7 @@ contract ReleasesTest is Market {
         decide(id, 7);
         pass(PERIOD);
         jobs.finalize(job);
-        credited(person(1), REWARD + STAKE + STAKE / 2, "reward, stake and prize");
+        credited(person(1), REWARD + STAKE + STAKE / 2 - STAKE / 10, "reward, stake and prize");
     }
 
     function test_itTakesNoEther() public {

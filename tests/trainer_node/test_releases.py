@@ -70,7 +70,7 @@ def publisher(anvil, tmp_path: Path) -> Publisher:
 def test_a_node_finds_its_contracts_by_a_version(publisher: Publisher) -> None:
     client = open_client(publisher.settings())
     found, deployed = client.deployment, publisher.deployment
-    assert set(found.addresses) == set(NAMES) - {*RULES, "Opset1", "Examiner"}
+    assert set(found.addresses) == set(NAMES) - {*RULES, "Opset1", "Examiner", "Judge", "Notary"}
     assert all(deployed.addresses[name] == address for name, address in found.addresses.items())
     assert all(deployed.code_hashes[name] == hashed for name, hashed in found.code_hashes.items())
     assert (found.chain_id, found.block) == (31337, deployed.block)
@@ -113,8 +113,23 @@ def test_other_code_than_this_builds_is_refused_whoever_published_it(publisher: 
 
 def test_contracts_that_go_by_others_are_refused(publisher: Publisher) -> None:
     other = publisher.create("VerifierRegistry", 1, 1, publisher.deployment.addresses["Timekeeper"])
-    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as REGISTRY"):
+    with pytest.raises(ReleaseRefused, match=r"Panel goes by .* as REGISTRY"):
         publisher.listed("1.1", VerifierRegistry=other)
+
+
+def test_contracts_that_ask_others_for_a_judgement_are_refused(publisher: Publisher) -> None:
+    at = publisher.deployment.addresses
+    referee = publisher.create("Referee", at["Notary"], at["Panel"])
+    with pytest.raises(ReleaseRefused, match="other code as Judge"):
+        publisher.listed("1.1", Referee=referee)
+    jobs = publisher.create("Jobs", at["Notary"], at["Demands"], 1)
+    assert jobs != at["Jobs"]
+    publisher.listed("1.2", Jobs=jobs)  # the same code and the same links are as good
+    other = publisher.create("VerifierRegistry", 1, 1, at["Timekeeper"])
+    notary = publisher.create("Notary", other, 1, 2)
+    jobs = publisher.create("Jobs", notary, at["Demands"], 1)
+    with pytest.raises(ReleaseRefused, match=r"Notary goes by .* as REGISTRY"):
+        publisher.listed("1.3", Jobs=jobs)
 
 
 def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> None:

@@ -324,6 +324,27 @@ contract LostTest is Demanded {
         closeRefused(ofLogs(_job), digests(2), IDemands.NoSuchDemand.selector);
     }
 
+    /// @dev While the trainer plays, nobody takes the first demander's place.
+    function test_theFirstDemanderIsTheFinder() public {
+        otherClaimed(_job, person(2));
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        referee.reveal(id, atTheTop(_job), 0, runTree().levels[0]);
+        demand(ofLogs(_job), digests(1));
+        Place[] memory places = new Place[](1);
+        places[0] = digests(2);
+        uint256 deposit = demands.depositOf(Piece.Digests);
+        Subject memory s = ofLogs(_job);
+        vm.deal(person(5), deposit);
+        vm.prank(person(5));
+        demands.demand{value: deposit}(s, places);
+        pass(PERIOD + 1);
+        demands.close(s, digests(1));
+        demands.close(s, digests(2));
+        _timeOut(id);
+        credited(AUDITOR, STAKE / 2, "the first");
+        credited(person(5), 0, "not the second");
+    }
+
     /// @dev Nothing is accepted, though the root that is left is right: nobody can have known it.
     function test_nothingIsAcceptedOfAJobWhoseLogsAreWithheld() public {
         _lapse(ofLogs(_job), digests(1));

@@ -170,7 +170,12 @@ abstract contract Disputing is Base {
     function end(uint256 most) internal {
         (, Job memory j,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         yes(claims[0].lost && !claims[1].lost && j.openMatches == 0, "the trainer loses");
-        eq(jobs.credit(CHALLENGER), STAKE / 2, "the challenger has the prize");
+        // NOTE: out of its half come the shares of the verifiers, if it was their verdict.
+        uint256 prize = jobs.credit(CHALLENGER);
+        for (uint256 i = 0; i < keys.length; ++i) {
+            prize += jobs.credit(vm.addr(keys[i]));
+        }
+        eq(prize, STAKE / 2, "the challenger has the prize");
         _saved(string.concat("all ", vm.toString(transactions), " transactions"), sum);
         yes(sum <= most, "no more gas than that");
     }
