@@ -2,7 +2,7 @@
 
     nobody serves them ─▶ demand all digests ─▶ demand all blocks ─▶ the run goes on with what was shown
                               │  64 at a time: what is demanded while more is open is twice as dear
-                              └──────────── unanswered: close, and the job is void
+                              └──────────── unanswered: close, and the job will be void; nothing more is demanded
 
 The chain keeps what was demanded and answered, so a node that starts again goes on where it was.
 """
@@ -48,10 +48,20 @@ class Demander:
         if program is None:
             return False
         ledger = snapshot.ledger(job)
-        late = [d for d in ledger.open.values() if d.root == job.logs and snapshot.now > d.until]
-        if late:
-            # NOTE: the first makes the job void, and with that all others are over.
-            self._close(job, ledger, (late[0].root, late[0].place))
+        late = {
+            key: demand
+            for key, demand in ledger.open.items()
+            if demand.root == job.logs and snapshot.now > demand.until
+        }
+        due = [key for key, demand in late.items() if self._is_mine(demand)]
+        # NOTE: the first that is closed says that logs are withheld, whosever it is. The job goes on: what is not late stays open.
+        if late and not due and job.finder is None:
+            due = list(late)[:1]
+        if due:
+            self._close(job, due)
+            return True
+        # SAFETY: such a job ends void, whatever is shown; and nobody pays for what nobody has.
+        if job.finder is not None:
             return True
         shown = Shown(job.program, program, job.logs, ledger.answers)
         missing = shown.missing()
@@ -68,17 +78,13 @@ class Demander:
         if not is_rounded(job.program.mode):
             return False
         ledger = snapshot.ledger(job)
-        mine = self._mine(ledger)
+        mine = [key for key, demand in ledger.open.items() if self._is_mine(demand)]
         if mine:
-            self._close(job, ledger, mine[0])
+            self._close(job, mine)
         return bool(mine)
 
-    def _mine(self, ledger: Ledger) -> list[tuple[bytes, Place]]:
-        return [key for key, demand in ledger.open.items() if self._is_mine(demand)]
-
-    def _close(self, job: Job, ledger: Ledger, first: tuple[bytes, Place]) -> None:
-        keys = dict.fromkeys([first, *self._mine(ledger)])
-        act(self._transactions, self._contracts.closings(job.id, list(keys)[:MAX_CLOSINGS]))
+    def _close(self, job: Job, keys: list[tuple[bytes, Place]]) -> None:
+        act(self._transactions, self._contracts.closings(job.id, keys[:MAX_CLOSINGS]))
 
     def _demand(self, snapshot: Snapshot, job: Job, places: list[Place], ledger: Ledger) -> None:
         """Demand what comes first of these places: as much as costs no more than it does now.

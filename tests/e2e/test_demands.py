@@ -107,6 +107,9 @@ def test_logs_that_nobody_shows_make_the_job_void(anvil: Anvil, tmp_path: Path) 
         assert outcome.profit["trainer-0"] == -STAKE
         assert outcome.profit["challenger"] == STAKE // 2
         assert not ledger_of(arena, outcome.job).answers
+        demanded = arena.client.contracts.demands.events.Demanded.get_logs(from_block=0)
+        places = {tuple(event["args"]["place"].values()) for event in demanded}
+        assert len(demanded) == len(places) == job.terms.steps, "nothing is demanded again of what nobody has"
 
 
 def demand(arena: Arena, job: Job, root: bytes, *places: Place) -> None:
