@@ -46,12 +46,13 @@ class Compiled:
         self._offsets, self.arena_bytes = place(self._lifetimes())
         """Bytes that the values of a step take, besides the slots and the constants."""
         self._set_aside = self._old_values()
-        self._constants: Sequence[Array | Buffer] = constants
+        self._given = constants
+        self._constants: list[Buffer] = []
         self._number: Buffer = None
         self._arena: Buffer = None
         self._kept: dict[int, Buffer] = {}
         self._staged: dict[int, Buffer] = {}
-        self._steps: Callable[[], None] = lambda: None
+        self._steps: Callable[[], None] | None = None
         self.slots: list[Buffer] = []
 
     @property
@@ -69,17 +70,19 @@ class Compiled:
 
     def load(self, arrays: Sequence[Array]) -> None:
         """Begin from this state, in memory of its own."""
-        if not self.slots:
-            self._take_memory()
+        if self._steps is None:
+            self._steps = self._take_memory()
         for slot, array in zip(self.slots, arrays, strict=True):
             self.machine.write(slot, array)
 
     def release(self) -> None:
         """Leave the slots to whoever holds them; the next `load` takes new memory for the state."""
+        self._steps = None
         self.slots = []
 
     def run(self, step: int) -> None:
-        """Step `step`, counted from 1."""
+        """Step `step`, counted from 1, after `load`."""
+        assert self._steps is not None
         self.machine.write(self._number, np.array(step, np.int64))
         self.machine.begin(step)
         self._steps()
@@ -117,17 +120,23 @@ class Compiled:
             if value not in self._schedule.in_place
         ]
 
-    def _take_memory(self) -> None:
+    def _take_memory(self) -> Callable[[], None]:
+        """What a step does, in memory of its own.
+
+        SAFETY: memory may be short, or somebody interrupts. What is there says that all before it is there, too: the
+        arena is set last of what is made once, and the caller has no step to run until this has returned.
+        """
         graph, machine = self._graph, self.machine
         if self._arena is None:
-            self._arena = machine.new((BOOL, (self.arena_bytes,)))
+            arena = machine.new((BOOL, (self.arena_bytes,)))
             self._number = machine.new((I64, ()))
-            self._constants = [machine.place(constant) for constant in self._constants]
+            self._constants = [machine.place(constant) for constant in self._given]
             prelude = self._schedule.prelude
             self._kept = {value: machine.new(graph.specs[value]) for task in prelude for value in task.writes}
             machine.sequence([self._bound(task) for task in prelude])()
+            self._arena = arena
         self.slots = [machine.new(graph.specs[slot]) for slot in range(graph.slots)]
-        self._steps = machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
+        return machine.sequence([*map(self._bound, self._schedule.tasks), *self._moves()])
 
     def _buffer(self, value: int) -> Buffer:
         """The memory of a stored value."""

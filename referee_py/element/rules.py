@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from repops.opset import F32
 
 from ..program import MODE_REPOPS_F32
+from ..rounding.environment import sound
 from .case import NO_ENTRY, Case, Entry, Read
 from .chains import ArgMax, Chain, Contraction, MaxPool, ScatterAdd, Sum, Total
 from .points import POINTS, elementwise
@@ -62,6 +63,7 @@ def evaluate(case: Case, read: Read, entry: Entry = NO_ENTRY) -> int:
     """The element's bits, where the log says this of it."""
     rule = rule_of(case)
     last = rule.begin(case)
-    for last in states(case, read, 0, last):  # noqa: B007, B020
-        pass
-    return rule.finish(case, last, entry)
+    with sound("an element"):
+        for last in states(case, read, 0, last):  # noqa: B007, B020
+            pass
+        return rule.finish(case, last, entry)

@@ -72,8 +72,9 @@ class FastExecutor:
             raise InvalidInput(
                 f"a state of {len(state.values)} slots; the program has {len(self._program.slots)}"
             )
-        if self._lease is not None and state.lease is self._lease and state.offered:
-            self._lease.take()
+        lease = self._lease
+        if lease is not None and state.lease is lease and state.offered and not lease.given:
+            lease.take()
             self._lease = None
         else:
             self._give()
@@ -84,8 +85,12 @@ class FastExecutor:
         return State.leased(state.step + 1, self._lease), None
 
     def _give(self) -> None:
-        """What is leased becomes the state's own."""
+        """What is leased becomes the state's own.
+
+        SAFETY: if this is interrupted, the next step comes here again before anything is written, and nothing that was
+        done twice does harm.
+        """
         if self._lease is not None and self.compiled is not None:
-            self.compiled.release()
             self._lease.give()
+            self.compiled.release()
             self._lease = None

@@ -33,18 +33,19 @@ class Lease:
         self._machine = machine
         self._step = step
         self._slots = slots
-        self._given = self._taken = False
+        self.given = self._taken = False
 
     def __len__(self) -> int:
         return len(self._slots)
 
     def take(self) -> None:
         """The memory is about to be overwritten."""
-        self._slots, self._taken = (), True
+        self._taken = True
+        self._slots = ()
 
     def give(self) -> None:
-        """The executor has forgotten the memory."""
-        self._given = True
+        """The executor writes to the memory no more."""
+        self.given = True
 
     def check(self) -> None:
         """Raises InvalidInput if the memory is another state's by now."""
@@ -56,11 +57,11 @@ class Lease:
     def array(self, slot: int) -> Array:
         """A slot in host memory that nobody writes to."""
         buffer = self._slots[slot]
-        return self._machine.read(buffer) if self._given else self._machine.copied(buffer)
+        return self._machine.read(buffer) if self.given else self._machine.copied(buffer)
 
     def on(self, slot: int, device: object) -> Buffer | None:
         """A slot on a device, in memory that nobody writes to, if there is such a one."""
-        return self._slots[slot] if self._given and device is self._machine else None
+        return self._slots[slot] if self.given and device is self._machine else None
 
     def hash(self, slot: int) -> bytes:
         return self._machine.hash(self._slots[slot])

@@ -19,6 +19,7 @@ from ..element.scalar import canonical
 from ..errors import InvalidProof
 from ..program import Structure, TensorType
 from ..rounding.blocks import BLOCK, digest_of_block, said
+from ..rounding.environment import sound
 from . import refusals
 from .refusals import require
 from .state import (
@@ -61,6 +62,12 @@ def open_trial(dispute: Dispute, players: tuple[str, str], clock: tuple[int, int
 
 def apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: int) -> TrialState:
     """The state after ``move`` by ``sender`` at ``now``. Raises a Refusal if the rules refuse it."""
+    # NOTE: elements are computed in binary64, and the contract has nobody who flushes subnormal numbers.
+    with sound("a trial"):
+        return _apply(state, dispute, move, sender, now)
+
+
+def _apply(state: TrialState, dispute: Dispute, move: Move, sender: str, now: int) -> TrialState:
     match move:
         case ShowOutputs():
             return _show_outputs(_at(state, Stage.OUTPUTS, now), dispute, move)

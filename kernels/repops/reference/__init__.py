@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..environment import Standard
 from ..opset import Attrs
 from ..tensors import NUMPY_DTYPE, Array, check
 from . import contract, elementary, index, pointwise, random, reduce
@@ -74,7 +75,7 @@ IMPLEMENTATION: dict[str, Callable[..., Any]] = {
 def execute(name: str, inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     """Apply one operator. The outputs are C-contiguous; those of views may share memory with the input."""
     call = check(name, inputs, attrs)
-    with np.errstate(all="ignore"):
+    with Standard(), np.errstate(all="ignore"):
         result = IMPLEMENTATION[name](*inputs, **call.attrs)
     outputs = result if isinstance(result, tuple) else (result,)
     return [

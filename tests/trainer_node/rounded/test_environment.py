@@ -7,23 +7,30 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from repops.environment import Standard
+from repops.opset import BOOL, F32
 
 from referee_py.commit.tensor import Array
+from referee_py.element import evaluate
 from referee_py.errors import Disturbed
+from referee_py.program import MODE_REPOPS_F32, Program, SlotSource, TensorDescriptor
+from referee_py.program.canonical import canonical_program
 from referee_py.rounding import Bounds, Evaluation, Form, Log, Rounding, truth
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.blocks import LogTree, log_digest
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.forms import pack, unpack
 from tests.referee_py.compiled.test_rounded import _run
+from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.program.tiny import Writer, constant, slot
 from tests.referee_py.rounding.operators import Case
+from tests.referee_py.trial.parties import Setting, play
 from trainer_node.rounded.device import TensorEvaluator
 from trainer_node.rounded.divergence import Compared
 from trainer_node.rounded.variations import VARIATIONS, NumpyEvaluator, evaluator_of
@@ -139,7 +146,6 @@ def test_a_verifier_loses_nothing(case: tuple[Case, float], disturbed: int) -> N
 
 @pytest.mark.parametrize("bits", [26, 32])
 def test_compiled_steps_lose_nothing(bits: int, disturbed: int) -> None:
-    from referee_py.program import Program, SlotSource, TensorDescriptor
     from tests.referee_py.compiled.test_rounded import Made
 
     constants: list[Array] = [small(4, 4), np.ones((4, 4), np.float32)]
@@ -179,6 +185,35 @@ def test_logs_are_read_and_written_as_ever(disturbed: int) -> None:
         assert pack(log, form) == written
         found = unpack(written, 8, form)
         assert log_digest(found) == LogTree(found).digest == digest
+    assert control() == disturbed
+
+
+def test_elements_and_trials_lose_nothing(disturbed: int) -> None:
+    """The twin of the contract's rules computes in binary64, and the contract knows no flush-to-zero."""
+    lost = 0
+    for mode in (MODE_REPOPS_F32, ROUNDING.mode):
+        for operator, value in CASES:
+            (case, *_) = cases_of(operator.name, operator.inputs, operator.attrs, [0.5])
+            bits = evaluate(replace(case, mode=mode), reader(operator.inputs))
+            assert {bits} == want(value), (operator.name, mode)
+            setting = Setting.of(operator.name, operator.inputs, operator.attrs, 0.5, 0, mode=mode)
+            assert setting is not None
+            state, _ = play(setting, True)
+            lost += state.losers == 2
+    assert lost == 2 * len(CASES), "whoever has one element wrong"
+    assert control() == disturbed
+
+
+@pytest.mark.parametrize("name", ["gt", "eq", "cast"])
+def test_known_values_are_worked_out_as_ever(name: str, disturbed: int) -> None:
+    """Or the canonical form would be another program where something flushes: what is above zero would be zero."""
+    write = Writer([], [np.zeros((), np.bool_)])
+    tiny, zero = (write("full", shape=(), dtype=F32, bits=bits) for bits in (1 << 9, 0))
+    made = write("cast", tiny, dtype=BOOL) if name == "cast" else write(name, tiny, zero)
+    described = (TensorDescriptor.of(np.zeros((), np.bool_)),)
+    program = Program(tuple(write.nodes), (SlotSource(made.index, 0),), (), described)
+    (node,) = canonical_program(program)[0].nodes
+    assert (node.name, node.attrs["bits"]) == ("full", int(name != "eq"))
     assert control() == disturbed
 
 
