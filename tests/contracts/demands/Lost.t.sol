@@ -314,7 +314,7 @@ contract LostTest is Demanded {
     function test_logsAreWithheldOnce() public {
         demand(ofLogs(_job), digests(1));
         demand(ofLogs(_job), digests(2));
-        pass(PERIOD + 1);
+        pass(PERIOD + 61);
         demands.close(ofLogs(_job), digests(1));
         uint256 end = _end();
         demands.close(ofLogs(_job), digests(2));
@@ -337,7 +337,7 @@ contract LostTest is Demanded {
         vm.deal(person(5), deposit);
         vm.prank(person(5));
         demands.demand{value: deposit}(s, places);
-        pass(PERIOD + 1);
+        pass(PERIOD + 61);
         demands.close(s, digests(1));
         demands.close(s, digests(2));
         _timeOut(id);
