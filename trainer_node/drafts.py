@@ -44,7 +44,7 @@ class Drafts:
         It runs in a thread, and asks whether to stop. Waits for it for at most so many seconds. Raises what it raises.
         """
         draft = self._drafts.get(hearing)
-        if draft is not None and draft.of != of:
+        if draft is not None and (draft.of != of or draft.stop.is_set()):
             draft.stop.set()
             if not draft.future.done():
                 return None

@@ -23,6 +23,7 @@ from trainer_node.decide import too_late, too_slow
 from trainer_node.effort import MARGIN, Effort, measure
 from trainer_node.package import Package
 from trainer_node.trial_cost import (
+    FASTEST,
     NO_TRIAL,
     SAMPLE_STEPS,
     Sampler,
@@ -185,6 +186,15 @@ def test_a_walk_is_measured_for_a_bounded_time() -> None:
     walked = Walked()
     rate = walking_rate(walked.program.nodes[0], walked.inputs, 1, Clock(1.0))
     assert rate == SAMPLE_STEPS, "one slice"
+
+
+def test_a_first_step_whose_data_are_walked_at_once_does_not_say_how_long_a_trial_takes() -> None:
+    """The attack: positions are all of other rows in the first step, and all of this row later on."""
+    base, src = np.zeros(2, np.float32), np.ones(2 << 20, np.float32)
+    positions = np.full(src.size, -1)
+    structure = structure_of("scatter_add", [base, positions, src], {})
+    moving = Clock(1e-9)  # NOTE: as fast as any machine
+    assert walking_rate(structure, [base, positions, src], Rounding(32).mode, moving) == FASTEST
 
 
 def test_a_program_is_measured_with_its_trials() -> None:
