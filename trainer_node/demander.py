@@ -54,8 +54,8 @@ class Demander:
             if demand.root == job.logs and snapshot.now > demand.until
         }
         due = [key for key, demand in late.items() if self._is_mine(demand)]
-        # NOTE: the first that is closed says that logs are withheld, whosever it is. The job goes on: what is not late
-        # stays open.
+        # NOTE: the first that is closed says that logs are withheld, whosever it is. The job goes on, and what is not
+        # late stays open.
         if late and not due and job.finder is None:
             due = list(late)[:1]
         if due:

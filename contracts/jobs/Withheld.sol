@@ -45,7 +45,9 @@ abstract contract Withheld is Pairing {
         uint64 extended = until + period;
         uint64 limit = first + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;
-        if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
+        // NOTE: where logs are withheld nothing will be accepted, so nobody needs the time to challenge it; and what nobody answers
+        // costs its demander nothing.
+        if (extended > job.challengeEnd && job.finder == address(0)) _setChallenge(jobId, job, extended);
     }
 
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder)

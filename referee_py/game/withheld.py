@@ -50,8 +50,10 @@ class Withheld:
         return self._book.jobs[job_id].terms.rules.verdict_period
 
     def extend(self, job_id: int, first: int, until: int) -> None:
-        """The challenge phase lasts a challenge period longer than an answer may take."""
+        """The challenge phase lasts a challenge period longer than an answer may take; not where logs are withheld."""
         job = self._book.jobs[job_id]
+        if job.finder is not None:
+            return
         limit = first + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
         job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 

@@ -350,7 +350,7 @@ contract CampaignTest is Base {
 
     /// @dev Every act is allowed now and then, or the campaign would show nothing. NOTE: who enlists again has been slashed.
     function test_everyActIsReached() external {
-        for (uint256 i = 0; i < 9000; ++i) {
+        for (uint256 i = 0; i < 12_000; ++i) {
             handler.act(uint256(keccak256(abi.encode(i))));
         }
         _unbroken();

@@ -324,6 +324,7 @@ contract LostTest is Demanded {
         closeRefused(ofLogs(_job), digests(2), IDemands.NoSuchDemand.selector);
     }
 
+<<<<<<< HEAD
     /// @dev While the trainer plays, nobody takes the first demander's place.
     function test_theFirstDemanderIsTheFinder() public {
         otherClaimed(_job, person(2));
@@ -343,6 +344,24 @@ contract LostTest is Demanded {
         _timeOut(id);
         credited(AUDITOR, STAKE / 2, "the first");
         credited(person(5), 0, "not the second");
+=======
+    /// @dev What nobody answers costs its demander nothing: without a stake anybody could keep such a job open until the limit.
+    function test_noDemandPutsTheEndOffWhereLogsAreWithheld() public {
+        _lapse(ofLogs(_job), digests(1));
+        _claimAgain(person(3));
+        uint256 end = _end();
+        vm.warp(end - 1);
+        demand(ofLogs(_job), digests(2));
+        demand(ofClaim(_job), recordIn(0, 0));
+        eq(_end(), end, "no more time");
+        vm.warp(end + PERIOD - 1);
+        answer(ofClaim(_job), recordIn(0, 0));
+        pass(1);
+        demands.close(ofLogs(_job), digests(2));
+        jobs.finalize(_job);
+        inPhase(_job, JobPhase.Void);
+        credited(person(3), STAKE, "who answers what is demanded of its root has its stake");
+>>>>>>> w/attack1
     }
 
     /// @dev Nothing is accepted, though the root that is left is right: nobody can have known it.

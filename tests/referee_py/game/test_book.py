@@ -278,6 +278,16 @@ def test_logs_withheld_twice_expect_the_first_is_the_finder() -> None:
     assert story.credits(DEMANDER, who(51)) == [STAKE // 2, 0]
 
 
+def test_a_demand_where_logs_are_withheld_expect_no_more_time() -> None:
+    story = rounded()
+    Withheld(story.book).extend(story.id, story.now, story.now + 100)
+    end = story.job.challenge_end
+    assert end == story.now + 190
+    withheld(story)
+    Withheld(story.book).extend(story.id, story.now, story.now + 200)
+    assert story.job.challenge_end == end
+
+
 @pytest.mark.parametrize(
     ("losers", "want"),
     [
