@@ -324,7 +324,6 @@ contract LostTest is Demanded {
         closeRefused(ofLogs(_job), digests(2), IDemands.NoSuchDemand.selector);
     }
 
-<<<<<<< HEAD
     /// @dev While the trainer plays, nobody takes the first demander's place.
     function test_theFirstDemanderIsTheFinder() public {
         otherClaimed(_job, person(2));
@@ -344,7 +343,8 @@ contract LostTest is Demanded {
         _timeOut(id);
         credited(AUDITOR, STAKE / 2, "the first");
         credited(person(5), 0, "not the second");
-=======
+    }
+
     /// @dev What nobody answers costs its demander nothing: without a stake anybody could keep such a job open until the limit.
     function test_noDemandPutsTheEndOffWhereLogsAreWithheld() public {
         _lapse(ofLogs(_job), digests(1));
@@ -361,7 +361,6 @@ contract LostTest is Demanded {
         jobs.finalize(_job);
         inPhase(_job, JobPhase.Void);
         credited(person(3), STAKE, "who answers what is demanded of its root has its stake");
->>>>>>> w/attack1
     }
 
     /// @dev Nothing is accepted, though the root that is left is right: nobody can have known it.
