@@ -248,7 +248,7 @@ def errors() -> dict[bytes, tuple[str, list[str]]]:
     """The errors of all rules and of what counts, by their selectors, and the compiler's own."""
     found = {keccak(text="Panic(uint256)")[:4]: ("Panic", ["uint256"])}
     found[keccak(text="Error(string)")[:4]] = ("Error", ["string"])
-    for name in (*RULES, "Opset1", "Examiner", "Court", "Jobs", "Referee"):
+    for name in (*RULES, "Opset1", "Examiner", "Court", "Jobs", "Notary", "Referee", "Judge"):
         for item in load_artifact(name).abi:
             if item["type"] == "error":
                 types = [one["type"] for one in item["inputs"]]

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eth_utils.abi import get_abi_input_types
 from hexbytes import HexBytes
 from web3.contract import Contract
 
@@ -234,14 +233,25 @@ class _Again:
 
 def _calls(contract: Contract, data: bytes, nesting: int) -> Iterator[tuple[str, list[Any]]]:
     """Functions and arguments in calldata, multicalls taken apart."""
-    function = contract.get_function_by_selector(data[:4])
-    # NOTE: by place. A contract that hands its arguments on as they lie gives them no names.
-    arguments = list(contract.w3.codec.decode(get_abi_input_types(function.abi), data[4:]))
+    function, arguments = _named(contract).decode_function_input(HexBytes(data))
     if function.fn_name == "multicall" and nesting < MAX_NESTING:
-        for inner in arguments[0]:
-            yield from _calls(contract, inner, nesting + 1)
+        for inner in arguments["data"]:
+            yield from _calls(contract, bytes(inner), nesting + 1)
     else:
-        yield function.fn_name, arguments
+        yield function.fn_name, list(arguments.values())
+
+
+def _named(contract: Contract) -> Contract:
+    """With a name for every argument. NOTE: what is handed on as it lies has none, and the decoder goes by names."""
+    abi = [
+        {
+            **entry,
+            "inputs": [{**one, "name": one["name"] or f"_{n}"} for n, one in enumerate(entry["inputs"])],
+        }
+        for entry in contract.abi
+        if entry["type"] == "function"
+    ]
+    return contract.w3.eth.contract(abi=abi)
 
 
 def _move(name: str, arguments: list[Any]) -> Move:
