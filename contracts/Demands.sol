@@ -20,7 +20,7 @@ import {
 } from "./interfaces/IDemands.sol";
 import {IJobs, JobPhase, Program, Rules} from "./interfaces/IJobs.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
-import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
+import {Multicallable} from "solady/utils/Multicallable.sol";
 
 /// @title Demands
 /// @notice See IDemands. What an answer must be is in `demands/Pieces`.
@@ -29,7 +29,7 @@ import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
 ///      ▲              │close: late, or lost already
 ///      └──────────────┘
 /// @dev NOTE: `multicall` is not payable, so only answers and closings can be batched; `demand` takes many places by itself.
-contract Demands is IDemands, Escrow, Timed, Multicall {
+contract Demands is IDemands, Escrow, Timed, Multicallable {
     // ------------------------------------------------------------------ types
 
     /// @dev What is open about one root, in the hands of the same members.

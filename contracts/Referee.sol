@@ -11,12 +11,12 @@ import {Clock} from "./match/Clock.sol";
 import {MatchBase} from "./match/MatchBase.sol";
 import {Node} from "./match/Node.sol";
 import {Walk} from "./match/Walk.sol";
-import {Multicall} from "@openzeppelin/contracts/utils/Multicall.sol";
+import {Multicallable} from "solady/utils/Multicallable.sol";
 
 /// @title Referee
 /// @notice See IReferee. The moves are in `match/`: Walk (down the trees), Node (at the disputed node); what is right there the Judge says.
 /// @dev NOTE: no move is payable and none reads `msg.value`, so `multicall` can batch them safely.
-contract Referee is Walk, Node, Multicall {
+contract Referee is Walk, Node, Multicallable {
     // ------------------------------------------------------------------ storage
 
     uint256 public matchCount;
