@@ -93,7 +93,8 @@ def test_an_appeal_from_a_true_verdict_costs_the_bond(anvil: Anvil, tmp_path: Pa
         outcome = arena.play()
         assert outcome.job.accepted_root == honest_root(bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
-        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 + STAKE // 2
+        # Half of the stake, less the verifiers' tenth, and half of the bond.
+        assert outcome.profit["trainer-0"] == REWARD + STAKE // 2 - STAKE // 10 + STAKE // 2
         assert outcome.profit["trainer-1"] == -STAKE - STAKE
         ((hearing, _),) = hearings(arena)
         for name in ("verifier-0", "verifier-1"):
@@ -194,4 +195,4 @@ def test_who_signed_what_is_right_keeps_its_bond_though_its_side_lost(
         assert len(first.votes) == 1, "and nobody's vote is gone"
         for name in ("verifier-0", "verifier-1"):
             assert outcome.profit[name] >= 0
-        assert outcome.profit["challenger"] == REWARD + STAKE // 2 + STAKE // 2
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2 - STAKE // 10 + STAKE // 2

@@ -14,6 +14,7 @@ from referee_py.demand import Answer, Blocks, Piece, Place
 from referee_py.demand.pieces import check
 from referee_py.demand.refusals import Unreadable
 from referee_py.demand.solver import answer_of
+from referee_py.demand.state import BLOCK_LEVELS
 from referee_py.errors import Unavailable
 from referee_py.program import Program, Structure, TensorType, Terms
 from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block
@@ -139,7 +140,7 @@ def test_a_log_may_be_of_as_many_elements_as_a_number_can_say() -> None:
         expect_proofs(trainer, shown)
 
 
-PAGE = 16 * BLOCK
+PAGE = BLOCK << BLOCK_LEVELS
 MANY = 5 * PAGE  # elements, of eight pages with their padding
 
 
