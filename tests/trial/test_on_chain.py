@@ -58,7 +58,7 @@ def test_one_wrong_element_of_any_operator_loses(stand: Stand, mode: str) -> Non
 
 @pytest.mark.parametrize("rounding", ROUNDINGS[::3], ids=str)
 def test_any_operator_may_have_a_log(stand: Stand, rounding: Rounding) -> None:
-    """Also one that is not rounded or in one way only: its entry is shown, and says nothing. Of i64 and bool none is."""
+    """Also one that is not rounded or in one way only: its entry is shown and says nothing. Of i64 and bool none is."""
     for number, name in enumerate(op.name for op in OPS):
         calls = (random_call(name, f"any/{k}", "tiny") for k in range(40))
         settings = (
