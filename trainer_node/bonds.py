@@ -32,7 +32,7 @@ from .errors import RpcCorrupt
 
 GAME_GAS = {
     "commitChallenge": 80_000,
-    "challenge": 465_000,
+    "challenge": 466_000,
     "reveal": 64_000,
     "descend": 93_000,
     "refine": 76_000,

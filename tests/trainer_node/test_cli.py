@@ -121,7 +121,7 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
         pytest.fail("the contracts are not built; run `make setup`")
     import_key(assay, anvil, monkeypatch, tmp_path)
 
-    code, output, errors = assay("deploy", "--min-period", "1")
+    code, output, errors = assay("deploy", "--min-period", "2", "--commit-age", "1")
     assert (code, "Referee" in output, "4 times what the chain asks now" in output) == (0, True, True), errors
     listed = output.split("--releases ")[1].split()[0]
     least = least_stake(PRICE_FACTOR * 2 * 10**9)  # anvil asks 2 gwei
@@ -215,7 +215,7 @@ def test_releases_are_listed_followed_and_withdrawn(
     assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import_key(assay, anvil, monkeypatch, tmp_path)
-    code, output, errors = assay("deploy", "--min-period", "1", "--min-stake", "0.1", "--release", "1.0")
+    code, output, errors = assay("deploy", "--min-period", "2", "--commit-age", "1", "--min-stake", "0.1", "--release", "1.0")
     assert code == 0, errors
     listed = ("--releases", output.split("--releases ")[1].split()[0])
     code, _, errors = assay("release", "list")

@@ -45,7 +45,7 @@ def deploy_command(
             "so that one that misses a block cannot be copied.",
             min=1,
         ),
-    ] = Parameters.commit_age,
+    ] = 48,
     demand_price: Annotated[
         float,
         typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
