@@ -215,7 +215,8 @@ def test_releases_are_listed_followed_and_withdrawn(
     assay: Assay, anvil, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import_key(assay, anvil, monkeypatch, tmp_path)
-    code, output, errors = assay("deploy", "--min-period", "2", "--commit-age", "1", "--min-stake", "0.1", "--release", "1.0")
+    periods = "--min-period", "2", "--commit-age", "1"
+    code, output, errors = assay("deploy", *periods, "--min-stake", "0.1", "--release", "1.0")
     assert code == 0, errors
     listed = ("--releases", output.split("--releases ")[1].split()[0])
     code, _, errors = assay("release", "list")
