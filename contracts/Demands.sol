@@ -34,8 +34,8 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
 
     /// @dev What is open about one root, in the hands of the same members.
     struct Docket {
-        /// @dev When something was demanded for the first time.
-        uint64 first;
+        /// @dev From when extensions count: the first demand, later for each page of logs that was demanded since.
+        uint64 start;
         uint64 open;
         /// @dev Of records: how many checkpoints the open ones are of.
         uint64 checkpoints;
@@ -92,8 +92,12 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         Docket storage docket = _dockets[key];
 
         uint256 others = _others(key, docket, places[0]);
-        uint256 from = _due(subject, others);
+        (Rules memory rules,) = subject.jobs.rulesOf(subject.jobId);
+        // SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. So each other checkpoint that is
+        // open gives a whole period more: one after the other, none of them is late.
+        uint256 from = _time() + (others + 1) * rules.verdictPeriod;
         uint256 each = ofLogs ? LOG_SECONDS : RECORD_SECONDS;
+        uint64 start = docket.start == 0 ? uint64(_time()) : docket.start;
         (uint64 until, uint256 deposit) = (0, 0);
         for (uint256 i = 0; i < places.length; ++i) {
             Place calldata place = places[i];
@@ -109,6 +113,8 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
             if (rank > MAX_RANK || docket.open >= MAX_OPEN) revert TooManyOpen(docket.open, others);
             // SAFETY: whoever answers one piece after the other, in the order of demands, is never late.
             until = uint64(from + docket.open * each);
+            // SAFETY: whoever follows the run by pages that come as late as they may, 64 of them open at a time, is in time.
+            if (ofLogs) start += uint64(LOG_SECONDS + rules.verdictPeriod / STEP);
             Demand storage d = _demands[id];
             (d.demander, d.until, d.members, d.state, d.rank) =
             (msg.sender, until, members, DemandState.Open, uint8(rank));
@@ -126,10 +132,9 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
             );
         }
         if (until != 0) {
-            // NOTE: it is remembered: from then on extensions are counted.
-            if (docket.first == 0) docket.first = uint64(_time());
+            docket.start = start;
             // SAFETY: the guard against reentrancy spans the call.
-            subject.jobs.extend(subject.jobId, docket.first, until);
+            subject.jobs.extend(subject.jobId, start, until);
         }
         if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
         _credit(msg.sender, msg.value - deposit);
@@ -214,14 +219,6 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     {
         if (_ofLogs(place.piece) || _open[key][place.tree] == 0) return docket.checkpoints;
         return docket.checkpoints - 1;
-    }
-
-    /// @dev The last second for the first of the pieces that come now.
-    /// SAFETY: logs are on its disk, but for a record the claimant has to go to its checkpoint. So each other checkpoint that is
-    /// open gives a whole period more: one after the other, none of them is late.
-    function _due(Subject calldata subject, uint256 others) private view returns (uint256) {
-        (Rules memory rules,) = subject.jobs.rulesOf(subject.jobId);
-        return _time() + (others + 1) * rules.verdictPeriod;
     }
 
     function _add(bytes32 key, Docket storage docket, Place calldata place) private {

@@ -87,10 +87,11 @@ contract VerifierRegistry is IVerifierRegistry, Timed {
         --_held[verifier][msg.sender];
     }
 
-    function take(address verifier) external returns (uint256 bond) {
+    function take(address verifier) external returns (uint256 bond, bool alone) {
         // NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse.
-        if (!_answers(verifier, msg.sender)) return 0;
+        if (!_answers(verifier, msg.sender)) return (0, true);
         bond = _verifiers[verifier].bond;
+        alone = _held[verifier][msg.sender] <= 1;
         delete _verifiers[verifier];
         emit BondTaken(verifier, msg.sender, bond);
         SafeTransferLib.safeTransferETH(msg.sender, bond);

@@ -305,11 +305,12 @@ interface IJobs is IEscrow, ITimed {
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Challenge: something of this job was demanded, and may be answered until then. The contract of demands says when that
-    /// was done for the first time under the same root and claimants.
+    /// @notice Challenge: something of this job was demanded, and may be answered until then. The contract of demands says from when
+    /// extensions count: the first demand under the same root and claimants, later by a minute and the 64th part of a verdict
+    /// period for every page of logs that was demanded there.
     /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no demand makes it last longer
-    /// than four times a verdict and a challenge period, and 61,440 seconds, counted from the first.
-    function extend(uint256 jobId, uint64 first, uint64 until) external;
+    /// than four times a verdict and a challenge period, and 61,440 seconds, counted from that start.
+    function extend(uint256 jobId, uint64 start, uint64 until) external;
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
     /// nobody can be shown right, so nothing will be accepted and the job ends void; the trainer loses its stake, unless it

@@ -60,7 +60,9 @@ interface IVerifierRegistry is ITimed {
     function release(address verifier) external;
 
     /// @notice The verifier's panel takes the bond, in ether; zero if there is none any more.
-    function take(address verifier) external returns (uint256 bond);
+    /// @return bond In wei.
+    /// @return alone Whether no second hearing holds it.
+    function take(address verifier) external returns (uint256 bond, bool alone);
 
     /// @notice Whether new jobs may name this verifier, if their operators go to this panel.
     function serves(address verifier, address panel) external view returns (bool);

@@ -33,7 +33,7 @@ abstract contract Withheld is Pairing {
 
     // ------------------------------------------------------------------ moves
 
-    function extend(uint256 jobId, uint64 first, uint64 until)
+    function extend(uint256 jobId, uint64 start, uint64 until)
         external
         onlyDemands
         during(jobId, JobPhase.Challenge)
@@ -43,7 +43,7 @@ abstract contract Withheld is Pairing {
         if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
         uint64 period = job.terms.challengePeriod;
         uint64 extended = until + period;
-        uint64 limit = first + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
+        uint64 limit = start + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;
         // NOTE: where logs are withheld nothing will be accepted, so nobody needs the time to challenge it; and what nobody answers
         // costs its demander nothing.
@@ -95,7 +95,9 @@ abstract contract Withheld is Pairing {
     function _checkDemands(uint256 jobId, KeptJob storage job) internal view {
         if (job.waiting == 0) return;
         Group storage group = _groups[jobId][job.waiting - 1];
-        uint256 open = DEMANDS.pending(this, jobId, job.logs, group.root, uint8(group.members.length));
+        // NOTE: of logs that are known to be withheld nothing more is waited for.
+        bytes32 logs = job.finder == address(0) ? job.logs : bytes32(0);
+        uint256 open = DEMANDS.pending(this, jobId, logs, group.root, uint8(group.members.length));
         if (open != 0) revert DemandsOpen(jobId, open);
     }
 }

@@ -177,13 +177,15 @@ abstract contract Appeals is Votes, IBench {
     }
 
     /// @dev A signer loses its bond: half to the accuser, the rest is burned.
+    /// SAFETY: if another hearing holds the bond all of it is burned: a signer who is about to lose it could be accuser and signer
+    /// in a hearing of its own, lose it there first, and so keep half.
     function _slash(Hearing storage h, uint256 hearingId, address[] storage signers, uint256 i) private {
         address signer = signers[i];
         signers[i] = signers[signers.length - 1];
         signers.pop();
-        uint256 bond = REGISTRY.take(signer);
+        (uint256 bond, bool alone) = REGISTRY.take(signer);
         emit Slashed(hearingId, signer, bond);
-        uint256 prize = bond / PRIZE_DIVISOR;
+        uint256 prize = alone ? bond / PRIZE_DIVISOR : 0;
         _credit(h.players[h.side], prize);
         _credit(BURNED, bond - prize);
     }

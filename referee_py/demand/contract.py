@@ -54,7 +54,8 @@ class Demand:
 class Docket:
     """What is open about one root, in the hands of the same members."""
 
-    first: int
+    start: int
+    """From when extensions count: the first demand, later for each page of logs that was demanded since."""
     open: int = 0
     checkpoints: Counter[int] = field(default_factory=Counter)
     """Of records: how many pieces of a checkpoint are open; none that is zero."""
@@ -90,7 +91,7 @@ class Jobs(Protocol):
 
     def verdict_period(self, job_id: int) -> int: ...
 
-    def extend(self, job_id: int, first: int, until: int) -> None: ...
+    def extend(self, job_id: int, start: int, until: int) -> None: ...
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None: ...
 
@@ -133,7 +134,8 @@ class Demands(Escrow):
         members = self._checked(subject, of_logs)
         docket = deepcopy(self._dockets.get((subject, members), Docket(now)))
         others = docket.others(places[0])
-        due = now + (others + 1) * self._jobs.verdict_period(subject.job_id)
+        period = self._jobs.verdict_period(subject.job_id)
+        due = now + (others + 1) * period
         each = LOG_SECONDS if of_logs else RECORD_SECONDS
         new: dict[Place, Demand] = {}
         for place in places:
@@ -148,6 +150,8 @@ class Demands(Escrow):
             require(room, refusals.TooManyOpen, docket.open, others)
             new[place] = Demand(sender, due + docket.open * each, members, rank)
             docket.add(place)
+            # SAFETY: whoever follows the run by pages that come in their last second, 64 open at a time, is in time.
+            docket.start += (LOG_SECONDS + period // STEP) * of_logs
         if new:
             self._jobs.check_extendable(subject.job_id, now)
         deposit = sum(self.deposit_at(place.piece, demand.rank) for place, demand in new.items())
@@ -155,7 +159,7 @@ class Demands(Escrow):
         self.credit(sender, value - deposit)
         if not new:
             return
-        self._jobs.extend(subject.job_id, docket.first, max(demand.until for demand in new.values()))
+        self._jobs.extend(subject.job_id, docket.start, max(demand.until for demand in new.values()))
         self._dockets[subject, members] = docket
         self.demands.update({(subject, place): demand for place, demand in new.items()})
 

@@ -49,12 +49,12 @@ class Withheld:
     def verdict_period(self, job_id: int) -> int:
         return self._book.jobs[job_id].terms.rules.verdict_period
 
-    def extend(self, job_id: int, first: int, until: int) -> None:
+    def extend(self, job_id: int, start: int, until: int) -> None:
         """The challenge phase lasts a challenge period longer than an answer may take; not where logs are withheld."""
         job = self._book.jobs[job_id]
         if job.finder is not None:
             return
-        limit = first + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
+        limit = start + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
         job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None:

@@ -128,8 +128,9 @@ class Panel(Escrow):
             case Release():
                 self.registry.release(effect.verifier, self.address)
             case Slash():
-                bond = self.registry.take(effect.signer, self.address)
-                prize = bond // PRIZE_DIVISOR
+                bond, alone = self.registry.take(effect.signer, self.address)
+                # SAFETY: a signer could lose it to itself first, in a hearing of its own, and keep half.
+                prize = bond // PRIZE_DIVISOR if alone else 0
                 self.credit(effect.accuser, prize)
                 self.credit(BURNED, bond - prize)
             case Credit():

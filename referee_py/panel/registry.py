@@ -58,13 +58,16 @@ class Registry:
         self.held[verifier, panel] -= 1
         assert self.held[verifier, panel] >= 0  # INVARIANT: a panel lets go of what it holds, once.
 
-    def take(self, verifier: str, panel: str) -> int:
-        """The bond. NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse."""
+    def take(self, verifier: str, panel: str) -> tuple[int, bool]:
+        """The bond, and whether no second hearing holds it.
+
+        NOTE: another hearing may have been first; then there is nothing left, and nothing to refuse.
+        """
         found = self.verifiers.get(verifier)
         if found is None or found.panel != panel:
-            return 0
+            return 0, True
         del self.verifiers[verifier]
-        return found.bond
+        return found.bond, self.held.get((verifier, panel), 0) <= 1
 
     def _registered(self, sender: str) -> Verifier:
         verifier = self.verifiers.get(sender)

@@ -125,16 +125,38 @@ contract VerifierRegistryTest is Base {
         yes(!registry.serves(vera, address(this)), "no other panel");
         vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.NotPanel.selector, address(this), PANEL));
         registry.hold(vera);
-        eq(registry.take(vera), 0, "nothing to take");
+        _takes(0, true);
         eq(registry.getVerifier(vera).bond, 2 ether, "bond");
         refuses(bytes4(0x4e487b71)); // Panic: nothing is held
         registry.release(vera);
         vm.prank(PANEL);
-        eq(registry.take(vera), 2 ether, "its panel takes it");
+        _takes(2 ether, true);
         eq(PANEL.balance, 2 ether, "in ether");
         eq(registry.getVerifier(vera).bond, 0, "gone");
         vm.prank(PANEL);
-        eq(registry.take(vera), 0, "once");
+        _takes(0, true);
+    }
+
+    /// @dev Whoever takes it learns whether another hearing holds it, too.
+    function test_aBondThatTwoHearingsHold() public {
+        _register();
+        for (uint256 i = 0; i < 2; ++i) {
+            vm.prank(PANEL);
+            registry.hold(vera);
+        }
+        vm.prank(PANEL);
+        _takes(2 ether, false);
+        vm.prank(PANEL);
+        registry.release(vera);
+        _register();
+        vm.prank(PANEL);
+        _takes(2 ether, true);
+    }
+
+    function _takes(uint256 want, bool wantAlone) private {
+        (uint256 bond, bool alone) = registry.take(vera);
+        eq(bond, want, "taken");
+        yes(alone == wantAlone, "by how many it is held");
     }
 
     function test_aHeldBondStays() public {

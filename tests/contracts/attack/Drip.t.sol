@@ -7,9 +7,10 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Piece, Place, StepProof, Subject} from "contracts/interfaces/IDemands.sol";
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
+import {Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice OPEN: a trainer who serves its logs to nobody, and answers each demand in the last second. What is shown until the limit is
-/// not enough to follow a long run, so that nobody can dispute it (docs/security.md, section 7).
+/// @notice A trainer serves its logs to nobody, and answers each demand in the last second. Whoever follows the run by what is shown
+/// here sees all of it, and has a challenge period left.
 /// forge-config: default.isolate = true
 contract DripTest is Demanded {
     using Trees for Tree;
@@ -50,7 +51,7 @@ contract DripTest is Demanded {
     }
 
     /// @dev The auditor has as many pieces open as it may, and demands the next when one is answered.
-    function _drip(Subject memory s, uint64 width) private returns (uint64 got) {
+    function _drip(Subject memory s, uint64 width) private {
         (bytes32[] memory digests_,) = digestsAt(1);
         StepProof memory proof = StepProof(logTree(1).root(), _logPath);
         uint64 asked = 1;
@@ -68,31 +69,55 @@ contract DripTest is Demanded {
             vm.warp(demands.demandOf(s, digests(next)).until);
             demands.answerDigests(s, digests(next), digests_, new bytes32[](0), proof);
             ++next;
-            if (jobs.phaseOf(s.jobId) != JobPhase.Challenge) continue;
-            ++got;
+            inPhase(s.jobId, JobPhase.Challenge);
             if (asked <= MANY) demand(s, digests(asked++));
         }
     }
 
-    function _got(uint32 verdict, uint32 challengePeriod, uint64 width) private returns (uint64 got) {
+    /// @dev Whoever has seen the last page commits to another claim, and makes it in the last second.
+    function _followed(uint32 verdict, uint32 challengePeriod, uint64 width) private {
         Subject memory s = _claimed(verdict, challengePeriod);
-        got = _drip(s, width);
-        vm.warp(jobs.jobOf(s.jobId).challengeEnd);
-        jobs.finalize(s.jobId);
-        inPhase(s.jobId, JobPhase.Accepted);
-        credited(person(1), STAKE + REWARD, "who served nobody");
+        _drip(s, width);
+        yes(jobs.jobOf(s.jobId).challengeEnd >= time.time() + challengePeriod, "a challenge period is left");
+        Claim memory c;
+        (c.root, c.lastPath) = _same(0x16, root(9));
+        (c.last, c.uri) = (root(9), "http://claim");
+        bytes32 commitment = jobs.commitmentOf(s.jobId, AUDITOR, c.root, c.last, 0, "salt");
+        vm.prank(AUDITOR);
+        jobs.commitChallenge(s.jobId, commitment);
+        vm.warp(time.time() + challengePeriod - 1);
+        vm.deal(AUDITOR, STAKE);
+        vm.prank(AUDITOR);
+        jobs.challenge{value: STAKE}(s.jobId, c, "salt");
+        uint256 id = jobs.groupsOf(s.jobId)[0].matchId;
+        Position memory at;
+        (at.agreed, at.root[1], at.node[1]) = (jobs.programOf(s.jobId).initialRoot, c.root, c.root);
+        at.root[0] = at.node[0] = jobs.groupsOf(s.jobId)[0].root;
+        bytes32[] memory children = new bytes32[](16);
+        for (uint256 i = 0; i < 16; ++i) {
+            children[i] = c.lastPath[LEVELS - 4];
+        }
+        referee.reveal(id, at, 1, children);
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id);
+        yes(jobs.claimsOf(s.jobId)[0].lost, "the trainer, who shows nothing, has lost its stake");
+        credited(AUDITOR, STAKE / 2, "half of it is the auditor's");
     }
 
-    /// @dev Of 4,096 pages of digests, of a run of as many steps, so many are shown in time for a challenge: nobody can follow it.
-    function test_pagesThatAnAuditorGetsInTime() public {
-        eq(_got(1800, 3600, 64), 948, "64 at a time, for the fees");
+    /// @dev 4,096 pages of digests, of a run of as many steps, are shown before the phase ends.
+    function test_everyPageIsShownInTime() public {
+        _followed(1800, 3600, 64);
     }
 
-    function test_pagesThatAnAuditorGetsInTimeWithAFullList() public {
-        eq(_got(1800, 3600, 512), 1296, "512 at a time, which burns 90,000 first deposits");
+    function test_everyPageIsShownInTimeToWhoFillsTheList() public {
+        _followed(1800, 3600, 512);
     }
 
-    function test_pagesThatAnAuditorGetsInTimeInLongPeriods() public {
-        eq(_got(1 days, 1 days, 512), 3072, "in eight days");
+    function test_everyPageIsShownInTimeInLongPeriods() public {
+        _followed(1 days, 1 days, 64);
+    }
+
+    function test_everyPageIsShownInTimeInShortPeriods() public {
+        _followed(60, 60, 64);
     }
 }

@@ -220,7 +220,8 @@ contract StandsTest is Heard {
             proceed(id);
             _in(HearingPhase.Done);
         }
-        eq(panel.credit(person(1)), 2 * STAKE + BOND, "two appeals' bonds, half of two bonds");
+        eq(panel.credit(person(1)), 2 * STAKE, "two appeals' bonds");
+        eq(panel.credit(panel.BURNED()), 2 * BOND, "what two hearings hold is burned whole");
         _solvent();
     }
 }

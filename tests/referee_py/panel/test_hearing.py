@@ -212,6 +212,15 @@ def test_last_signer_loses_expect_done() -> None:
     assert scene.credits(SPOKESMEN[1]) == [STAKE + HALF_BOND]
 
 
+def test_bond_that_another_hearing_holds_expect_all_of_it_burned() -> None:
+    """Or a signer that is about to lose it would lose it to itself, in a hearing of its own, and keep half."""
+    scene = accused(0)
+    scene.registry.hold(VERIFIERS[0], PANEL)
+    scene.over().play(scene.proceed)
+    assert scene.credits(*SPOKESMEN, BURNED) == [0, STAKE, BOND]
+    assert (scene.bonds(0), scene.state.phase, scene.conserved()) == ([0], HearingPhase.DONE, True)
+
+
 def test_bond_that_another_hearing_took_expect_nothing_to_share() -> None:
     scene = accused(0)
     scene.registry.take(VERIFIERS[0], PANEL)

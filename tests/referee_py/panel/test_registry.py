@@ -56,17 +56,24 @@ def test_panel_that_the_verifier_has_not_named_expect_it_holds_and_takes_nothing
     registry = registered()
     assert refused(lambda: registry.hold(VERIFIER, OTHER)) == "NotPanel"
     assert refused(lambda: registry.hold(OTHER, PANEL)) == "NotPanel"
-    assert registry.take(VERIFIER, OTHER) == 0
-    assert registry.take(VERIFIER, PANEL) == 25
-    assert registry.take(VERIFIER, PANEL) == 0, "it is gone"
+    assert registry.take(VERIFIER, OTHER) == (0, True)
+    assert registry.take(VERIFIER, PANEL) == (25, True)
+    assert registry.take(VERIFIER, PANEL) == (0, True), "it is gone"
 
 
 def test_bond_of_a_verifier_that_came_back_expect_held_for_the_old_hearing() -> None:
     registry = registered()
     registry.hold(VERIFIER, PANEL)
-    registry.take(VERIFIER, PANEL)
+    assert registry.take(VERIFIER, PANEL) == (25, True)
     registry.register(PANEL, VERIFIER, 30)
     registry.unregister(VERIFIER, 0)
     assert refused(lambda: registry.withdraw_bond(VERIFIER, 600)) == "StillHeld"
     registry.release(VERIFIER, PANEL)
     assert registry.withdraw_bond(VERIFIER, 600) == 30
+
+
+def test_bond_that_two_hearings_hold_expect_the_taker_told() -> None:
+    registry = registered()
+    registry.hold(VERIFIER, PANEL)
+    registry.hold(VERIFIER, PANEL)
+    assert registry.take(VERIFIER, PANEL) == (25, False)
