@@ -14,7 +14,15 @@ import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Dispute, Said, Stage as TrialStage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
-import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
+import {
+    LogPiece,
+    Piece,
+    Place,
+    RecordPiece,
+    StepProof,
+    Subject,
+    TensorPiece
+} from "contracts/interfaces/IDemands.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
@@ -51,6 +59,9 @@ abstract contract Stage is Tiny {
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
+    /// @dev Whether its mode has logs, and who has the slot then.
+    mapping(uint256 job => bool) internal rounded;
+    mapping(uint256 job => address) internal trainerOf;
     /// @dev All matches so far.
     uint256[] internal met;
     mapping(uint256 id => Docket) private _dockets;
@@ -75,7 +86,7 @@ abstract contract Stage is Tiny {
             Group memory group = groups[side == 0 ? group0 : group1];
             (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
         }
-        (d.clock, d.program, d.number) = (CLOCK, program(), referee.matchCount());
+        (d.clock, d.program, d.number) = (CLOCK, program(rounded[job]), referee.matchCount());
         while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
         (_dockets[id], _positions[id]) = (d, Positions.opened(d));
         met.push(id);
@@ -159,14 +170,14 @@ abstract contract Stage is Tiny {
         return (valueOf(_runOf(id, m, 0), m.end, m.index), valueOf(_runOf(id, m, 1), m.end, m.index));
     }
 
-    function dispute(uint256 value0, uint256 value1) internal view returns (Dispute memory d) {
+    function dispute(uint256 job, uint256 value0, uint256 value1) internal view returns (Dispute memory d) {
         (d.records[0], d.records[1]) = (recordOf(value0), recordOf(value1));
-        (d.structure, d.mode) = (STRUCTURE, 1);
+        (d.structure, d.mode) = (STRUCTURE, mode(rounded[job]));
     }
 
     function disputeOf(uint256 id, Match memory m) internal view returns (Dispute memory) {
         (uint256 value0, uint256 value1) = valuesOf(id, m);
-        return dispute(value0, value1);
+        return dispute(m.jobId, value0, value1);
     }
 
     function submissionOf(uint256 id, Match memory m) internal view returns (Submission memory) {
@@ -236,7 +247,7 @@ abstract contract Stage is Tiny {
         uint256 hearingId = hearingOf(id);
         Hearing memory h = panel.getHearing(hearingId);
         (uint256 value0, uint256 value1) = triedOf(id, m);
-        bytes32 hash = keccak256(abi.encode(dispute(value0, value1)));
+        bytes32 hash = keccak256(abi.encode(dispute(m.jobId, value0, value1)));
         suit = Suit(address(panel), hearingId | h.trials, _dockets[id].players, hash);
         if (h.phase == HearingPhase.Stand) suit.players[1 - h.side] = h.defendant;
     }
@@ -254,7 +265,7 @@ abstract contract Stage is Tiny {
         Trial memory t = trialOf(id, m);
         Suit memory suit = _suitOf(id, m);
         (uint256 value0, uint256 value1) = triedOf(id, m);
-        Dispute memory d = dispute(value0, value1);
+        Dispute memory d = dispute(m.jobId, value0, value1);
         Inputs memory none;
         Said memory said;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
@@ -285,6 +296,17 @@ abstract contract Stage is Tiny {
 
     /// @dev As anybody can who has the run.
     function answerDemand(address who, Subject memory s, Place memory place, uint16 run) internal {
+        if (place.piece == Piece.Digests) {
+            StepProof memory step = stepProof();
+            vm.prank(who);
+            return demands.answerDigests(s, place, new bytes32[](2), new bytes32[](0), step);
+        }
+        if (place.piece == Piece.Blocks) {
+            LogPiece memory none;
+            (none.logPath, none.step) = (new bytes32[](1), stepProof());
+            vm.prank(who);
+            return demands.answerBlocks(s, place, none);
+        }
         uint64 step = 2 * (place.tree + 1);
         uint256 value = valueOf(run, step, place.node);
         RecordPiece memory r;

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
+import {StepProof} from "contracts/interfaces/IDemands.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 import {Exhibit, Match, Record} from "contracts/interfaces/IReferee.sol";
 
@@ -10,10 +11,13 @@ import {Exhibit, Match, Record} from "contracts/interfaces/IReferee.sol";
 ///
 /// Two nodes, each `full` of rank 0 whose bits are 1; four steps at strides 2 and 1. A run is what its nodes have given, two
 /// bits each: node `n` of step `t` at bit `4 (t - 1) + 2 n`. Runs that differ in steps 1 and 3 only have one root.
+/// In rounded-f64 `full` is the same, and no node has a log.
 abstract contract Tiny is Base {
     bytes internal constant STRUCTURE = hex"00500001010000010000000000000001";
     uint16 internal constant TRUTH = 0x5555;
     uint64 internal constant STEPS = 4;
+    /// @dev Of what nobody can show.
+    bytes32 internal constant NONSENSE = "logs";
 
     bytes32 private immutable STRUCTURE_HASH = sha256(abi.encodePacked(uint8(0x03), STRUCTURE));
     bytes32[4] private _roots;
@@ -32,11 +36,33 @@ abstract contract Tiny is Base {
 
     // ------------------------------------------------------------------ the program
 
-    function program() internal view returns (Program memory p) {
-        (p.opsetVersion, p.mode, p.nodeCount, p.steps) = (1, 1, 2, STEPS);
+    function mode(bool withLogs) internal pure returns (uint8) {
+        return withLogs ? 0x86 : 1;
+    }
+
+    function program(bool withLogs) internal view returns (Program memory p) {
+        (p.opsetVersion, p.mode, p.nodeCount, p.steps) = (1, mode(withLogs), 2, STEPS);
         p.structureRoot = _pair(0x11, STRUCTURE_HASH, STRUCTURE_HASH);
         p.strides = new uint64[](2);
         (p.strides[0], p.strides[1]) = (2, 1);
+    }
+
+    // ------------------------------------------------------------------ its logs
+
+    /// @dev Of a step.
+    function stepLogs() internal view returns (bytes32) {
+        return _pair(0x17, 0, 0);
+    }
+
+    /// @dev Of the run.
+    function runLogs() internal view returns (bytes32) {
+        bytes32 half = _pair(0x18, stepLogs(), stepLogs());
+        return _pair(0x18, half, half);
+    }
+
+    function stepProof() internal view returns (StepProof memory p) {
+        (p.root, p.path) = (stepLogs(), new bytes32[](2));
+        (p.path[0], p.path[1]) = (stepLogs(), _pair(0x18, stepLogs(), stepLogs()));
     }
 
     // ------------------------------------------------------------------ values
