@@ -57,7 +57,8 @@ $(NODE): package.json package-lock.json .npmrc $(VENV)
 $(KERNELS): $(PACKAGES) kernels/CMakeLists.txt $(C_SOURCES)
 	$(BIN)/cmake -S kernels -B .build/kernels -G Ninja -DCMAKE_MAKE_PROGRAM="$$PWD/$(BIN)/ninja" \
 		-DCMAKE_BUILD_TYPE=None -DREPOPS_IN_PLACE=ON >/dev/null
-	$(BIN)/cmake --build .build/kernels -- --quiet
+	@# Ninja has cores of its own to count: make's job server is closed to whatever is not make.
+	MAKEFLAGS= $(BIN)/cmake --build .build/kernels -- --quiet
 	@touch $@
 
 $(CONTRACTS): $(PACKAGES) $(NODE) foundry.toml scripts/solc scripts/solc.js scripts/build_contracts.py $(SOLIDITY_SOURCES)
