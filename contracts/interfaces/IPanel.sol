@@ -131,6 +131,8 @@ interface IPanel is ITimed {
     /// @notice Without a verdict the operator is tried: `escalate`.
     error NoVerdict(uint256 hearingId);
     error NotSigner(address sender);
+    /// @notice The sender has lost its bond, in another hearing.
+    error NoBond(address sender);
     error AnotherRecord(bytes32 have, bytes32 want);
     error NotCourt(address sender);
 
@@ -161,7 +163,7 @@ interface IPanel is ITimed {
     /// shown wrong; the verdict stands; its signers lose their bonds.
     function proceed(uint256 hearingId, Submission calldata submission) external;
 
-    /// @notice Defence: a signer stands by the verdict, in a trial against the accuser.
+    /// @notice Defence: a signer who has its bond stands by the verdict, in a trial against the accuser.
     /// @param record What the verdict calls right.
     function stand(
         uint256 hearingId,

@@ -95,8 +95,8 @@ abstract contract Withheld is Pairing {
     function _checkDemands(uint256 jobId, KeptJob storage job) internal view {
         if (job.waiting == 0) return;
         Group storage group = _groups[jobId][job.waiting - 1];
-        // NOTE: of logs that are known to be withheld nothing more is waited for.
-        bytes32 logs = job.finder == address(0) ? job.logs : bytes32(0);
+        // NOTE: of logs that are known to be withheld nothing more is waited for; nothing can be demanded of others.
+        bytes32 logs = job.finder == address(0) ? job.logs : ~job.logs;
         uint256 open = DEMANDS.pending(this, jobId, logs, group.root, uint8(group.members.length));
         if (open != 0) revert DemandsOpen(jobId, open);
     }

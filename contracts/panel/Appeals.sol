@@ -6,6 +6,7 @@ import {Dispute, IBench} from "../interfaces/ICourt.sol";
 import {Adjudication, Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
+import {Verifier} from "../interfaces/IVerifierRegistry.sol";
 import {Votes} from "./Votes.sol";
 
 /// @title Appeals
@@ -71,6 +72,9 @@ abstract contract Appeals is Votes, IBench {
         if (!_contains(_votes[hearingId][h.verdict], msg.sender)) revert NotSigner(msg.sender);
         bytes32 have = Records.hash(record);
         if (have != h.verdict) revert AnotherRecord(have, h.verdict);
+        // SAFETY: whoever has lost its bond elsewhere would have nothing to lose in a trial, and half of an appeal's bond to win.
+        Verifier memory signer = REGISTRY.getVerifier(msg.sender);
+        if (signer.bond == 0 || signer.panel != address(this)) revert NoBond(msg.sender);
 
         h.phase = HearingPhase.Stand;
         h.defendant = msg.sender;

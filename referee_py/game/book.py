@@ -159,8 +159,8 @@ class Book(Escrow):
         require(not job.open_matches, refusals.MatchesOpen, job_id, job.open_matches)
         if job.waiting is not None:
             group = job.groups[job.waiting]
-            # NOTE: of logs that are known to be withheld nothing more is waited for.
-            logs = job.logs if job.finder is None else NO_LOG
+            # NOTE: of logs that are known to be withheld nothing more is waited for; nothing can be demanded of others.
+            logs = job.logs if job.finder is None else bytes(~byte & 0xFF for byte in job.logs)
             pending = self.demands.pending(job_id, logs, group.root, len(group.members))
             require(not pending, refusals.DemandsOpen, job_id, pending)
         # A root is accepted only if anybody could have disputed it to the end.

@@ -10,8 +10,9 @@ from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
 from ..game.state import Reason
 from ..trial import Dispute, Stage, Suit, Timeout, TrialState
 from . import refusals, rules
+from .refusals import require
 from .registry import Registry
-from .rules import Credit, Effect, Hold, OpenTrial, Release, Settle, Slash
+from .rules import Bonded, Credit, Effect, Hold, OpenTrial, Release, Settle, Slash
 from .state import HearingState, HearingTerms, Move, suit_of
 
 SettleMatch = Callable[[int, int, Reason, tuple[str, ...], int], None]
@@ -113,6 +114,10 @@ class Panel(Escrow):
 
     def _enact(self, hearing: Hearing, outcome: rules.Outcome, now: int) -> None:
         state, effects = outcome
+        for effect in effects:
+            if isinstance(effect, Bonded):
+                bonded = self.registry.answers(effect.verifier, self.address)
+                require(bonded, refusals.NoBond, effect.verifier)
         trials = self._opened(hearing.terms, effects, now)
         for effect in effects:
             if isinstance(effect, Hold):

@@ -62,6 +62,10 @@ class NoVerdict(Refusal):
     """Without a verdict the operator is tried: escalate."""
 
 
+class NoBond(Refusal):
+    """The sender has lost its bond, in another hearing."""
+
+
 class NotSigner(Refusal):
     """The sender has not signed the verdict, or has lost its bond for it."""
 

@@ -48,6 +48,11 @@ class Registry:
         del self.verifiers[sender]
         return verifier.bond
 
+    def answers(self, verifier: str, panel: str) -> bool:
+        """Whether there is a bond that answers to the panel."""
+        found = self.verifiers.get(verifier)
+        return found is not None and found.panel == panel
+
     def hold(self, verifier: str, panel: str) -> None:
         found = self.verifiers.get(verifier)
         answers = found.panel if found else NO_ADDRESS

@@ -3,7 +3,8 @@
 `heard`, `apply` and `ruled` give the state after a submission, a move or a trial, and what follows for others as values
 (`Effect`), which whoever keeps the chain carries out in order. A refusal has the name of the contract's custom error.
 
-INVARIANT: of the effects of one move at most the first can be refused in its turn: a hold, or a trial.
+INVARIANT: of the effects of one move only those before the state's change can be refused in their turn: a hold, or a
+bond that is asked for and a trial.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ from .state import (
 @dataclass(frozen=True, slots=True)
 class Hold:
     """The verifier's bond cannot be withdrawn until it is let go. Refused if the bond does not answer to the panel."""
+
+    verifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bonded:
+    """Nothing follows, but it is refused if the verifier has no bond that answers to the panel.
+
+    SAFETY: whoever has lost its bond elsewhere would have nothing to lose in a trial, and half of an appeal's to win.
+    """
 
     verifier: str
 
@@ -86,7 +97,7 @@ class Settle:
     """The verifiers whose verdict it is."""
 
 
-Effect = Hold | Release | Slash | Credit | OpenTrial | Settle
+Effect = Hold | Bonded | Release | Slash | Credit | OpenTrial | Settle
 Outcome = tuple[HearingState, tuple[Effect, ...]]
 
 
@@ -224,7 +235,8 @@ def _stand(state: HearingState, terms: HearingTerms, move: Stand, sender: str, n
     require(have == state.verdict, refusals.AnotherRecord, have, state.verdict)
     # NOTE: what the verdict calls right may be neither side's record.
     state = replace(state, phase=HearingPhase.STAND, defendant=sender)
-    return _try(state, trial_players(state, terms), defended(terms.dispute, state.side, move.record))
+    state, trial = _try(state, trial_players(state, terms), defended(terms.dispute, state.side, move.record))
+    return state, (Bonded(sender), *trial)
 
 
 def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:

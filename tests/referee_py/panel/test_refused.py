@@ -154,6 +154,15 @@ def test_stand_expect_only_signers_with_the_verdicts_record() -> None:
         assert scene.refused(scene.stand(record), VERIFIERS[0]) == "AnotherRecord"
 
 
+def test_stand_without_a_bond_expect_refused_until_there_is_one_again() -> None:
+    scene = Scene(threshold=2).voted(NEITHER, 0, 1).appealed(0).ruled(0b10)
+    scene.registry.take(VERIFIERS[0], PANEL)
+    assert scene.refused(scene.stand(NEITHER), VERIFIERS[0]) == "NoBond"
+    scene.registry.register("0x" + "77" * 20, VERIFIERS[0], 5)
+    assert scene.refused(scene.stand(NEITHER), VERIFIERS[0]) == "NoBond", "it answers to another panel"
+    assert scene.refused(scene.stand(NEITHER), VERIFIERS[1]) is None
+
+
 def test_stand_by_a_record_of_another_operator_expect_refused_by_the_court() -> None:
     """Nothing that a signer has been right about: it loses its bond by silence."""
     for impossible in (replace(RIGHT, inputs=RIGHT.inputs[:1]), replace(RIGHT, outputs=())):

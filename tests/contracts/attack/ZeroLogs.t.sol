@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Demanded} from "../demands/Demanded.sol";
+import {Tree, Trees} from "../support/Trees.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
+import {Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
+
+/// @notice A trainer reveals zero as its logs, which no tree of several steps has as root. Once they are known to be withheld the job
+/// waits for no list of demands of them, as for no other logs.
+contract ZeroLogsTest is Demanded {
+    using Trees for Tree;
+    using Views for Jobs;
+
+    function _claimed() private returns (uint256 job) {
+        Terms memory t = roundedTerms();
+        (t.program.nodeCount, t.program.steps) = (3, STEPS);
+        t.program.strides = new uint64[](2);
+        (t.program.strides[0], t.program.strides[1]) = (2, 1);
+        job = post(t);
+        join(job, person(1));
+        Tree memory tree = runTree();
+        Claim memory c = Claim(tree.root(), stepTree(STEPS).root(), tree.path(2), "http://claim");
+        bytes32 commitment = jobs.commitmentOf(job, person(1), c.root, c.last, 0, "salt");
+        vm.prank(person(1));
+        jobs.commit(job, commitment);
+        vm.prank(person(1));
+        jobs.reveal(job, c, 0, "salt");
+    }
+
+    function test_aListOfDemandsOfZeroLogsDoesNotKeepAVoidJobFromItsEnd() public {
+        uint256 job = _claimed();
+        Subject memory s = Subject(IJobs(address(jobs)), job, 0);
+        demand(s, digests(1));
+        pass(PERIOD + 1);
+        demands.close(s, digests(1));
+        yes(jobs.jobOf(job).finder == AUDITOR, "withheld, and known to be");
+        otherClaimed(job, person(3));
+        vm.warp(jobs.jobOf(job).challengeEnd - 1);
+        for (uint64 from = 0; from < 512; from += 256) {
+            Place[] memory list = new Place[](256);
+            for (uint64 i = 0; i < 256; ++i) {
+                list[i] = blocks(1, 0, from + i);
+            }
+            demandAs(address(0xBAD), s, list);
+        }
+        pass(1);
+        jobs.finalize(job);
+        inPhase(job, JobPhase.Void);
+        credited(person(1), 0, "the trainer has lost its stake");
+        credited(person(3), STAKE, "who has claimed has its own");
+        credited(CLIENT, REWARD, "the reward");
+    }
+}
