@@ -17,8 +17,11 @@ GAME = (
     *(f"contracts/{folder}/*.sol" for folder in ("court", "demands", "jobs", "match", "panel")),
 )
 LEAST = 0.95
-LEFT_OUT = ("tests/contracts/element/*", "tests/contracts/float/*", "tests/contracts/dispute/*", "Gas.t.sol")
-"""Tests of arithmetic and of gas."""
+LEFT_OUT = (
+    *(f"tests/contracts/{folder}/*" for folder in ("element", "float", "dispute", "campaign")),
+    "Gas.t.sol",
+)
+"""Tests of arithmetic and of gas, and of more acts than the limit of a test allows without the optimiser."""
 
 
 def lines_run(report: str) -> dict[str, dict[int, bool]]:
@@ -57,7 +60,10 @@ def main() -> int:
     found = lines_run(REPORT.read_text())
     poor = 0
     for path in sorted(path for glob in GAME for path in ROOT.glob(glob)):
-        unseen = in_assembly(path.read_text())
+        source = path.read_text()
+        if " function " not in source:
+            continue  # storage alone: nothing of it is run
+        unseen = in_assembly(source)
         every = found.get(path.relative_to(ROOT).as_posix(), {})
         lines = {number: run for number, run in every.items() if number not in unseen}
         share = sum(lines.values()) / len(lines) if lines else 0.0
