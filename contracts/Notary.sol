@@ -3,7 +3,6 @@ pragma solidity ^0.8.34;
 
 import {Modes} from "./commit/Modes.sol";
 import {
-    Adjudication,
     Group,
     IJobs,
     Job,
@@ -76,9 +75,8 @@ contract Notary is Reading, INotary {
         _checkPeriod(rules.verdictPeriod);
         _checkPeriod(rules.appealPeriod);
         uint256 count = terms.verifiers.length;
-        bool none = rules.adjudication == Adjudication.OnChain;
-        if (count > MAX_VERIFIERS || (count == 0) != none) revert IJobs.BadVerifierCount(count);
-        if ((rules.threshold == 0) != none || rules.threshold > count) {
+        if (count > MAX_VERIFIERS) revert IJobs.BadVerifierCount(count);
+        if ((rules.threshold == 0) != (count == 0) || rules.threshold > count) {
             revert IJobs.BadThreshold(rules.threshold, count);
         }
         address panel = address(IReferee(terms.referee).PANEL());

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Dispute, ICourt} from "./interfaces/ICourt.sol";
-import {Adjudication, Rules} from "./interfaces/IJobs.sol";
+import {Rules} from "./interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "./interfaces/IPanel.sol";
 import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
 import {Appeals} from "./panel/Appeals.sol";
@@ -31,9 +31,7 @@ contract Panel is Appeals {
 
         h.referee = msg.sender;
         h.matchId = submission.matchId;
-        // SAFETY: kept, because what follows from it must agree: a Jobs contract may say something else the next time.
-        h.adjudication = rules.adjudication;
-        bool court = rules.adjudication == Adjudication.OnChain;
+        bool court = rules.threshold == 0;
         h.phase = court ? HearingPhase.Trial : HearingPhase.Voting;
         if (!court) {
             h.until = uint56(_time()) + rules.verdictPeriod;

@@ -24,20 +24,10 @@ struct Program {
     uint64[] strides;
 }
 
-/// @notice Who judges the operator that a match comes down to.
-enum Adjudication {
-    /// @dev The job's verifiers, for good.
-    Attested,
-    /// @dev The job's verifiers; the Court on appeal, and where they do not decide.
-    Appealable,
-    /// @dev The Court.
-    OnChain
-}
-
-/// @notice How the operators of a job's matches are judged. Periods are seconds.
+/// @notice How the operators of a job's matches are judged: by a verdict of the job's verifiers, from which the Court hears
+/// appeals, and by the Court alone where they reach none or the job names none. Periods are seconds.
 struct Rules {
-    Adjudication adjudication;
-    /// @dev How many of the verifiers decide. Zero if there are none: on-chain only.
+    /// @dev How many of the verifiers make a verdict. Zero if the job names none.
     uint8 threshold;
     uint32 verdictPeriod;
     /// @dev To appeal from a verdict, and for its signers to stand by it after it was overruled.
@@ -269,7 +259,7 @@ interface IJobs is IEscrow, ITimed {
     error NotReferee(address sender, address referee);
     error NoSuchMatch(uint256 jobId, uint256 matchId);
     error MatchTaken(uint256 jobId, uint256 matchId);
-    error BadResult(uint8 losers, Reason reason);
+    error BadResult(uint8 losers);
     error NotDemands(address sender);
     /// @notice What is demanded of a root is lost when its match is over.
     error GroupPlays(uint256 jobId, bytes32 root);
@@ -300,7 +290,7 @@ interface IJobs is IEscrow, ITimed {
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
 
     /// @notice The job's referee ends a match.
-    /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only, which voids the job.
+    /// @param losers Bit `s`: side `s` lost. At least one did.
     /// @param deciders The verifiers whose verdict decided, if verifiers did.
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;

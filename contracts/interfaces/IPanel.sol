@@ -2,17 +2,15 @@
 pragma solidity ^0.8.34;
 
 import {Dispute} from "./ICourt.sol";
-import {Adjudication} from "./IJobs.sol";
 import {Record} from "./IReferee.sol";
 import {ITimed} from "./ITimekeeper.sol";
 
 /// @notice Where a hearing stands. The zero state is no hearing.
 ///
-///     attested      Voting ──threshold──▶ Done
-///     appealable    Voting ──threshold──▶ Ruled ──nobody appeals──▶ Done
-///                     └──no threshold──▶ Trial ◀──appeal──┘
-///                                          └──▶ Done, or ──verdict overruled──▶ Defence ◀──▶ Stand ──▶ Done
-///     on-chain      Trial ──▶ Done
+///     verifiers       Voting ──threshold──▶ Ruled ──nobody appeals──▶ Done
+///                       └──no threshold──▶ Trial ◀──appeal──┘
+///                                            └──▶ Done, or ──verdict overruled──▶ Defence ◀──▶ Stand ──▶ Done
+///     no verifiers    Trial ──▶ Done
 enum HearingPhase {
     None,
     Voting,
@@ -46,8 +44,6 @@ struct Hearing {
     /// @dev Voting, Ruled, Defence: the first instant at which it is over.
     uint56 until;
     HearingPhase phase;
-    /// @dev What the job said when the hearing began.
-    Adjudication adjudication;
     /// @dev How many trials there have been.
     uint8 trials;
     /// @dev Defence, Stand: the accuser, the side that the verdict called wrong and the court did not.
@@ -55,7 +51,7 @@ struct Hearing {
     /// @dev Trial: the sides that the verdict calls wrong, as bits; zero without an appeal.
     uint8 losers;
     uint256 matchId;
-    /// @dev keccak256 of the submission's encoding; zero where no move would show it, in on-chain jobs.
+    /// @dev keccak256 of the submission's encoding; zero where no move would show it, without verifiers.
     bytes32 file;
     /// @dev The record that the verdict calls right; zero without a verdict.
     bytes32 verdict;
@@ -74,7 +70,7 @@ struct Hearing {
 /// the job says (docs/adjudication.md).
 ///
 /// PROMISES
-/// - Appealable and on-chain jobs: a spokesman who is right, and plays, wins, whatever all verifiers say.
+/// - A spokesman who is right, and plays, wins, whatever all verifiers say.
 /// - A verifier who signs what is right, and stands by it when it must, never loses its bond: a bond is lost only after a
 ///   trial that its verifier could have played itself.
 /// - Every hearing ends: the match after at most the verdict and appeal periods and two clocks, bonds after as much again
@@ -83,12 +79,11 @@ struct Hearing {
 /// - Ether in = ether out + burned: balance = credits + bonds of appeals whose hearings are not over. No owner, no upgrade.
 ///
 /// ASSUMPTIONS
-/// - Attested jobs: fewer than `threshold` of the job's verifiers sign a wrong verdict.
 /// - What a referee submits is what its match has come to.
 interface IPanel is ITimed {
     // ------------------------------------------------------------------ events
 
-    /// @notice A hearing began. Unless the job is on-chain only, votes for the right record count before `until`.
+    /// @notice A hearing began. If the job names verifiers, votes for the right record count before `until`.
     event Submitted(
         uint256 indexed hearingId,
         address indexed referee,
@@ -98,7 +93,7 @@ interface IPanel is ITimed {
         Dispute dispute
     );
     event Attested(uint256 indexed hearingId, address indexed verifier, bytes32 record, uint256 votes);
-    /// @notice The verdict is that `record` is the right one. In an appealable job it stands if nobody appeals before `until`.
+    /// @notice The verdict is that `record` is the right one. It stands if nobody appeals before `until`.
     event VerdictReached(uint256 indexed hearingId, bytes32 record, uint8 losers, uint64 until);
     event Appealed(uint256 indexed hearingId, address indexed appellant);
     /// @notice A trial began: `trialId` at the Court.
@@ -126,10 +121,6 @@ interface IPanel is ITimed {
     /// @notice The sender is not a spokesman whom the verdict calls wrong.
     error NothingToAppeal(address sender);
     error WrongBond(uint256 have, uint256 want);
-    /// @notice The job's verifiers decide, and nobody else.
-    error NoAppeal(uint256 hearingId);
-    /// @notice Without a verdict the operator is tried: `escalate`.
-    error NoVerdict(uint256 hearingId);
     error NotSigner(address sender);
     /// @notice The sender has lost its bond, in another hearing.
     error NoBond(address sender);
@@ -156,11 +147,11 @@ interface IPanel is ITimed {
         external
         payable;
 
-    /// @notice Voting of an appealable job, once the period is over: the operator is tried in place of a verdict.
+    /// @notice Voting, once the period is over: the operator is tried in place of a verdict.
     function escalate(uint256 hearingId, Submission calldata submission, Dispute calldata dispute) external;
 
-    /// @notice Voting of an attested job, Ruled, Defence, once the period is over: what follows from silence. Nobody is
-    /// shown wrong; the verdict stands; its signers lose their bonds.
+    /// @notice Ruled, Defence, once the period is over: what follows from silence. The verdict stands; its signers lose their
+    /// bonds.
     function proceed(uint256 hearingId, Submission calldata submission) external;
 
     /// @notice Defence: a signer who has its bond stands by the verdict, in a trial against the accuser.

@@ -31,8 +31,7 @@ enum Reason {
     InputConstant,
     InputStep,
     Log,
-    Operator,
-    Unresolved
+    Operator
 }
 
 /// @notice What a node did in one step (Verde's AugmentedCGNode), as hashes.
@@ -270,7 +269,7 @@ interface IReferee is ITimed {
         external;
 
     /// @notice Hearing: the panel ends the match.
-    /// @param losers Bit `s`: side `s` lost. Zero with `Reason.Unresolved` only: nobody is shown wrong.
+    /// @param losers Bit `s`: side `s` lost.
     /// @param deciders The verifiers whose verdict it is, if it is one.
     function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external;
 

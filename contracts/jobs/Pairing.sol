@@ -53,7 +53,7 @@ abstract contract Pairing is Board {
         if (msg.sender != job.terms.referee) revert NotReferee(msg.sender, job.terms.referee);
         Pair storage pair = _pairs[jobId][matchId];
         if (!pair.open) revert NoSuchMatch(jobId, matchId);
-        if (losers > 3 || (losers == 0) != (reason == Reason.Unresolved)) revert BadResult(losers, reason);
+        if (losers == 0 || losers > 3) revert BadResult(losers);
 
         (uint8 group0, uint8 group1) = (pair.group0, pair.group1);
         pair.open = false;
@@ -62,9 +62,6 @@ abstract contract Pairing is Board {
         _groups[jobId][group1].matchId = 0;
         emit Resolved(jobId, matchId, losers, reason);
 
-        // NOTE: a job that another match made void has paid everybody; its other matches just end.
-        if (job.ended != JobPhase.None) return;
-        if (losers == 0) return _void(jobId, job);
         _settle(jobId, job, group0, group1, losers, deciders);
         // NOTE: at most one match opens here: if the first group finds one waiting, the second waits.
         _reenter(jobId, job, group0);

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Records} from "../commit/Records.sol";
 import {Dispute, IBench} from "../interfaces/ICourt.sol";
-import {Adjudication, Rules} from "../interfaces/IJobs.sol";
+import {Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
 import {Verifier} from "../interfaces/IVerifierRegistry.sol";
@@ -53,7 +53,6 @@ abstract contract Appeals is Votes, IBench {
         Hearing storage h = _begin(hearingId, submission, HearingPhase.Voting);
         _after(h.until);
         _checkDispute(submission, dispute);
-        if (h.adjudication != Adjudication.Appealable) revert NoAppeal(hearingId);
 
         h.phase = HearingPhase.Trial;
         (Rules memory rules,) = _rules(submission);
@@ -112,14 +111,10 @@ abstract contract Appeals is Votes, IBench {
 
     function proceed(uint256 hearingId, Submission calldata submission) external nonReentrant {
         HearingPhase phase = _hearings[hearingId].phase;
-        if (phase != HearingPhase.Voting && phase != HearingPhase.Ruled) phase = HearingPhase.Defence;
+        if (phase != HearingPhase.Ruled) phase = HearingPhase.Defence;
         Hearing storage h = _begin(hearingId, submission, phase);
         _after(h.until);
-        if (phase == HearingPhase.Voting) {
-            if (h.adjudication != Adjudication.Attested) revert NoVerdict(hearingId);
-            _close(h, hearingId);
-            _settle(h, hearingId, NOBODY, Reason.Unresolved, new address[](0));
-        } else if (phase == HearingPhase.Ruled) {
+        if (phase == HearingPhase.Ruled) {
             _close(h, hearingId);
             _settle(
                 h, hearingId, _others(submission, h.verdict), Reason.Operator, _votes[hearingId][h.verdict]

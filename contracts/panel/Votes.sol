@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Adjudication, IJobs, Rules} from "../interfaces/IJobs.sol";
+import {IJobs, Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
-import {Reason} from "../interfaces/IReferee.sol";
 import {Hearings} from "./Hearings.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
@@ -11,7 +10,7 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 /// @title Votes
 /// @notice The votes of a job's verifiers on the right record of the disputed operator.
 ///
-/// INVARIANT: in an appealable job the bond of whoever has voted is held until the hearing is done.
+/// INVARIANT: the bond of whoever has voted is held until the hearing is done.
 abstract contract Votes is Hearings, EIP712 {
     // ------------------------------------------------------------------ storage
 
@@ -41,8 +40,7 @@ abstract contract Votes is Hearings, EIP712 {
         if (!IJobs(submission.jobs).isVerifier(submission.jobId, verifier)) revert NotVerifier(verifier);
         (Rules memory rules,) = _rules(submission);
 
-        bool appealable = h.adjudication == Adjudication.Appealable;
-        if (appealable) REGISTRY.hold(verifier);
+        REGISTRY.hold(verifier);
         _voters[hearingId].push(verifier);
         address[] storage voters = _votes[hearingId][record];
         voters.push(verifier);
@@ -50,22 +48,14 @@ abstract contract Votes is Hearings, EIP712 {
         if (voters.length < rules.threshold) return;
 
         h.verdict = record;
-        uint8 losers = _others(submission, record);
-        uint56 until = uint56(_time()) + (appealable ? rules.appealPeriod : 0);
-        emit VerdictReached(hearingId, record, losers, until);
-        if (appealable) {
-            h.phase = HearingPhase.Ruled;
-            h.until = until;
-        } else {
-            h.phase = HearingPhase.Done;
-            _settle(h, hearingId, losers, Reason.Operator, voters);
-        }
+        h.phase = HearingPhase.Ruled;
+        h.until = uint56(_time()) + rules.appealPeriod;
+        emit VerdictReached(hearingId, record, _others(submission, record), h.until);
     }
 
     /// @dev The hearing is over, so every bond that it holds is free.
     function _close(Hearing storage h, uint256 hearingId) internal {
         h.phase = HearingPhase.Done;
-        if (h.adjudication != Adjudication.Appealable) return;
         address[] storage voters = _voters[hearingId];
         for (uint256 i = 0; i < voters.length; ++i) {
             REGISTRY.release(voters[i]);
