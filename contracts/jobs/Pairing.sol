@@ -210,10 +210,9 @@ abstract contract Pairing is Board {
         return job.terms.stake;
     }
 
-    /// @dev Nobody can be shown wrong: everybody gets back what is not lost yet. SAFETY: a trainer who has withheld its logs
-    /// does not save its stake by a match that nobody can decide.
+    /// @dev Nobody can be shown right: everybody gets back what is not lost yet. INVARIANT: with no match open, a trainer who has
+    /// withheld its logs has lost its claim.
     function _void(uint256 jobId, KeptJob storage job) internal {
-        _condemn(jobId, job);
         job.ended = JobPhase.Void;
         job.waiting = 0;
         uint256 stake = job.terms.stake;
