@@ -325,17 +325,18 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     /// @dev SAFETY: at any other place an honest claimant might have nothing to show.
     function _checkPlace(Program memory program, Place calldata place) private pure {
         bool whole = place.piece == Piece.Digests || place.piece == Piece.Record;
-        if (place.piece != Piece.Leaf && place.tensor != 0) revert NoSuchPlace(place.tensor, 1);
-        if (whole && place.part != 0) revert NoSuchPlace(place.part, 1);
+        if (place.piece != Piece.Leaf) _checkBelow(place.tensor, 1);
+        if (whole) _checkBelow(place.part, 1);
         if (_ofLogs(place.piece)) {
             if (place.tree == 0 || place.tree > program.steps) revert NoSuchPlace(place.tree, program.steps);
         } else {
-            uint256 count = Programs.checkpoints(program.steps, program.strides[0]);
-            if (place.tree >= count) revert NoSuchPlace(place.tree, count);
+            _checkBelow(place.tree, Programs.checkpoints(program.steps, program.strides[0]));
         }
         uint256 unit = place.piece == Piece.Digests ? 1 << Pieces.DIGEST_LEVELS : 1;
-        if (uint256(place.node) * unit >= program.nodeCount) {
-            revert NoSuchPlace(place.node, (program.nodeCount + unit - 1) / unit);
-        }
+        _checkBelow(place.node, (program.nodeCount + unit - 1) / unit);
+    }
+
+    function _checkBelow(uint256 place, uint256 count) private pure {
+        if (place >= count) revert NoSuchPlace(place, count);
     }
 }
