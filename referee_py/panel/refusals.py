@@ -54,14 +54,6 @@ class WrongBond(Refusal):
     """An appeal costs the job's stake (have, want)."""
 
 
-class NoAppeal(Refusal):
-    """The job's verifiers decide, and nobody else."""
-
-
-class NoVerdict(Refusal):
-    """Without a verdict the operator is tried: escalate."""
-
-
 class NoBond(Refusal):
     """The sender has lost its bond, in another hearing."""
 

@@ -20,7 +20,6 @@ from . import refusals
 from .refusals import require
 from .state import (
     NOBODY,
-    Adjudication,
     Appeal,
     Attest,
     Escalate,
@@ -107,7 +106,7 @@ Outcome = tuple[HearingState, tuple[Effect, ...]]
 def heard(terms: HearingTerms, now: int) -> Outcome:
     """A hearing as it begins: with votes, or with a trial. Raises AnotherDispute if it was not submitted."""
     _check_dispute(terms, terms.dispute)
-    if terms.rules.adjudication is Adjudication.ON_CHAIN:
+    if not terms.rules.has_verifiers:
         return _try(HearingState(HearingPhase.TRIAL), terms.submission.players, terms.dispute)
     return HearingState(HearingPhase.VOTING, until=now + terms.rules.verdict_period), ()
 
@@ -127,8 +126,7 @@ def apply(state: HearingState, terms: HearingTerms, move: Move, sender: str, val
         case Stand():
             return _stand(_begin(state, terms, move, HearingPhase.DEFENCE), terms, move, sender, now)
         case Proceed():
-            waits = state.phase in (HearingPhase.VOTING, HearingPhase.RULED)
-            want = state.phase if waits else HearingPhase.DEFENCE
+            want = HearingPhase.RULED if state.phase is HearingPhase.RULED else HearingPhase.DEFENCE
             return _proceed(_begin(state, terms, move, want), terms, now)
     raise TypeError(f"no rule for {move!r}")
 
@@ -169,24 +167,18 @@ def _attest(state: HearingState, terms: HearingTerms, move: Attest, now: int) ->
         raise refusals.ECDSAInvalidSignature(str(error)) from error
     require(verifier not in state.voters, refusals.AlreadyVoted, verifier)
     require(verifier in terms.verifiers, refusals.NotVerifier, verifier)
-    appealable = terms.rules.adjudication is Adjudication.APPEALABLE
-    held: tuple[Effect, ...] = (Hold(verifier),) if appealable else ()
+    held = (Hold(verifier),)
     votes = (*state.votes, (verifier, move.record))
     state = replace(state, votes=votes, voters=(*state.voters, verifier))
-    signers = state.signers(move.record)
-    if len(signers) < terms.rules.threshold:
+    if len(state.signers(move.record)) < terms.rules.threshold:
         return state, held
-    state = replace(state, verdict=move.record)
-    if appealable:
-        return replace(state, phase=HearingPhase.RULED, until=now + terms.rules.appeal_period), held
-    settle = Settle(terms.submission.unlike(move.record), Reason.OPERATOR, signers)
-    return replace(state, phase=HearingPhase.DONE), (settle,)
+    until = now + terms.rules.appeal_period
+    return replace(state, verdict=move.record, phase=HearingPhase.RULED, until=until), held
 
 
-def _close(state: HearingState, *, held: bool) -> Outcome:
+def _close(state: HearingState) -> Outcome:
     """The hearing is over, so every bond that it holds is free."""
-    effects = tuple(Release(verifier) for verifier in state.voters) if held else ()
-    return replace(state, phase=HearingPhase.DONE), effects
+    return replace(state, phase=HearingPhase.DONE), tuple(Release(verifier) for verifier in state.voters)
 
 
 # --- trials -------------------------------------------------------------------------------------------------------
@@ -222,8 +214,6 @@ def _appeal(
 def _escalate(state: HearingState, terms: HearingTerms, move: Escalate, now: int) -> Outcome:
     _after(state.until, now)
     _check_dispute(terms, move.dispute)
-    appealable = terms.rules.adjudication is Adjudication.APPEALABLE
-    require(appealable, refusals.NoAppeal, terms.hearing_id)
     return _try(replace(state, phase=HearingPhase.TRIAL), terms.submission.players, terms.dispute)
 
 
@@ -246,8 +236,8 @@ def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
     assert state.phase is HearingPhase.TRIAL  # INVARIANT: the Court tells the result of each trial once.
     reason = Reason.TIMEOUT if late else Reason.OPERATOR
     if state.losers == NOBODY:
-        # NOTE: without an appeal; there were votes only if there was a time for them.
-        state, released = _close(state, held=state.until != 0)
+        # NOTE: without an appeal.
+        state, released = _close(state)
         return state, (*released, Settle(losers, reason))
     cleared = state.losers & ~losers
     if cleared:
@@ -259,7 +249,7 @@ def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
 
 def _end(state: HearingState, paid: tuple[Effect, ...]) -> Outcome:
     """The hearing of an appeal is over, and its bond goes where ``paid`` says."""
-    state, released = _close(replace(state, bond=0), held=True)
+    state, released = _close(replace(state, bond=0))
     return state, (*paid, *released)
 
 
@@ -315,14 +305,9 @@ def _without(state: HearingState, signer: str) -> HearingState:
 
 def _proceed(state: HearingState, terms: HearingTerms, now: int) -> Outcome:
     _after(state.until, now)
-    if state.phase is HearingPhase.VOTING:
-        attested = terms.rules.adjudication is Adjudication.ATTESTED
-        require(attested, refusals.NoVerdict, terms.hearing_id)
-        state, _ = _close(state, held=False)
-        return state, (Settle(NOBODY, Reason.UNRESOLVED),)
     signers = state.signers(state.verdict)
     if state.phase is HearingPhase.RULED:
-        state, released = _close(state, held=True)
+        state, released = _close(state)
         losers = terms.submission.unlike(state.verdict)
         return state, (*released, Settle(losers, Reason.OPERATOR, signers))
     accuser = state.players[state.side]

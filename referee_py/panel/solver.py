@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ..commit import Record
 from .state import (
-    Adjudication,
     Appeal,
     Escalate,
     HearingPhase,
@@ -34,9 +33,7 @@ def plan(state: HearingState, terms: HearingTerms, me: str, right: Record | None
     over = now >= state.until
     match state.phase:
         case HearingPhase.VOTING if over:
-            if terms.rules.adjudication is Adjudication.APPEALABLE:
-                return Escalate(terms.submission, terms.dispute)
-            return Proceed(terms.submission)
+            return Escalate(terms.submission, terms.dispute)
         case HearingPhase.RULED:
             if over:
                 return Proceed(terms.submission)

@@ -1,11 +1,10 @@
 """A hearing and its moves, as values (contracts/interfaces/IPanel.sol; docs/adjudication.md, section 6).
 
 ```
-attested      Voting ── threshold ──> Done            (or proceed, once the period is over: unresolved)
-appealable    Voting ── threshold ──> Ruled ── nobody appeals: proceed ──> Done
-                └── escalate ──> Trial <── appeal ──┘
-                                   └──> Done, or ── verdict overruled ──> Defence <── stand ──> Stand ──> Done
-on-chain      Trial ──> Done                              └── proceed ──> Done
+verifiers       Voting ── threshold ──> Ruled ── nobody appeals: proceed ──> Done
+                  └── escalate ──> Trial <── appeal ──┘
+                                     └──> Done, or ── verdict overruled ──> Defence <── stand ──> Stand ──> Done
+no verifiers    Trial ──> Done                              └── proceed ──> Done
 ```
 """
 
@@ -29,26 +28,22 @@ NOBODY = 0
 _SUBMISSION = "(uint256,address,uint256,uint64,uint32,address[2],bytes32[2],bytes32)"
 
 
-class Adjudication(IntEnum):
-    """Who judges the operator that a match comes down to."""
-
-    ATTESTED = 0
-    """The job's verifiers, for good."""
-    APPEALABLE = 1
-    """The job's verifiers; the Court on appeal, and where they do not decide."""
-    ON_CHAIN = 2
-    """The Court."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the operators of a job's matches are judged. Periods and the clock are seconds."""
+    """How the operators of a job's matches are judged: by a verdict of the job's verifiers, from which the Court hears
+    appeals, and by the Court alone where they reach none or the job names none. Periods and the clock are seconds.
+    """
 
-    adjudication: Adjudication
     threshold: int
+    """How many of the verifiers make a verdict. Zero if the job names none."""
     verdict_period: int
     appeal_period: int
     clock: int
+
+    @property
+    def has_verifiers(self) -> bool:
+        """Whether verifiers come before the Court."""
+        return self.threshold > 0
 
 
 class HearingPhase(IntEnum):
@@ -137,7 +132,7 @@ class HearingState:
     votes: tuple[tuple[str, bytes], ...] = ()
     """Verifier and record, without those that have lost their bonds for it; of each record in the contract's order."""
     voters: tuple[str, ...] = ()
-    """All who have voted, in order: in an appealable job their bonds are held until the hearing is done."""
+    """All who have voted, in order: their bonds are held until the hearing is done."""
 
     @property
     def in_trial(self) -> bool:
@@ -192,7 +187,7 @@ class Appeal(Move):
 
 @dataclass(frozen=True, slots=True)
 class Escalate(Move):
-    """Voting of an appealable job, once the period is over: the operator is tried in place of a verdict."""
+    """Voting, once the period is over: the operator is tried in place of a verdict."""
 
     function: ClassVar[str] = "escalate"
     dispute: Dispute
@@ -200,7 +195,7 @@ class Escalate(Move):
 
 @dataclass(frozen=True, slots=True)
 class Proceed(Move):
-    """Voting of an attested job, Ruled, Defence, once the period is over: what follows from silence."""
+    """Ruled, Defence, once the period is over: what follows from silence."""
 
     function: ClassVar[str] = "proceed"
 

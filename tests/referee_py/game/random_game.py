@@ -16,7 +16,7 @@ from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.state import Phase
 from referee_py.panel.contract import Hearing
-from referee_py.panel.state import Adjudication, HearingPhase, Rules
+from referee_py.panel.state import HearingPhase, Rules
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction
@@ -48,6 +48,7 @@ class Game:
         self.rng = rng = Random(repr(seed))
         self.chain, self.book = chain, book
         rounded, sane, real = rng.random() < 0.3, rng.random() < 0.9, rng.random() < 0.65
+        self.sane = sane
         self.graph: Graph = (
             random_real_graph(rng, rounded=rounded)
             if real and sane
@@ -76,10 +77,9 @@ class Game:
     def _rules(self, sane: bool) -> Rules:
         """NOTE: of unsound programs only votes: parties refuse such a job, and a trial reads the whole structure."""
         rng = self.rng
-        kind = rng.choices(list(Adjudication), (2, 5, 2))[0] if sane else Adjudication.ATTESTED
+        court_only = sane and rng.random() < 0.2
         return Rules(
-            adjudication=kind,
-            threshold=0 if kind is Adjudication.ON_CHAIN else rng.randint(1, len(self.keys)),
+            threshold=0 if court_only else rng.randint(1, len(self.keys)) if sane else 1,
             verdict_period=rng.randint(3, 60),
             appeal_period=rng.randint(3, 30),
             clock=rng.choice((3, 20, 60, 200, 200)),

@@ -53,6 +53,8 @@ class Bar:
         if found is None:
             return None
         move, sender = found
+        if isinstance(move, Appeal | Escalate) and not self.game.sane:
+            return None
         move = self._spoiled(move) if self.rng.random() < 0.08 else move
         value = hearing.terms.stake if isinstance(move, Appeal) else 0
         if value and self.rng.random() < 0.08:

@@ -24,7 +24,6 @@ from referee_py.game.state import Phase
 from referee_py.game.timekeeper import Timekeeper
 from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.registry import Registry
-from referee_py.panel.state import Adjudication
 from referee_py.trial import Stage
 from referee_py.trial.shown import said_hash
 
@@ -43,7 +42,7 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     hearings: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
-    """By adjudication and phase, how many trials there were, and how many bonds were lost."""
+    """By who judges first and phase, how many trials there were, and how many bonds were lost."""
     trials: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     """By stage and losers, and how many steps the disputed element had if it was found."""
     endings: Counter[str] = field(default_factory=Counter)
@@ -92,7 +91,7 @@ class Cohort:
             for match in game.matches:
                 self.tally.reasons[match.state.reason.name] += 1
         for hearing in self.book.panel.hearings.values():
-            state, kind = hearing.state, hearing.terms.rules.adjudication.name
+            state, kind = hearing.state, "verifiers" if hearing.terms.rules.has_verifiers else "court"
             lost = len(state.voters) - len(state.votes)
             self.tally.hearings[kind, state.phase.name, state.trials, lost] += 1
         for trial in self.book.panel.trials.values():
@@ -254,10 +253,9 @@ class Cohort:
     def _hearing_words(self, hearing: Hearing) -> list[int]:
         """`Hearing` of the contract, word for word."""
         state, submission = hearing.state, hearing.terms.submission
-        court = hearing.terms.rules.adjudication is Adjudication.ON_CHAIN
-        file = bytes(32) if court else submission.hash()
+        file = submission.hash() if hearing.terms.rules.has_verifiers else bytes(32)
         return [
-            *(int(self.book.referee, 16), state.until, state.phase, hearing.terms.rules.adjudication),
+            *(int(self.book.referee, 16), state.until, state.phase),
             *(state.trials, state.side, state.losers),
             *(submission.match_id, *(int.from_bytes(h, "big") for h in (file, state.verdict))),
             *(int(player, 16) for player in state.players),

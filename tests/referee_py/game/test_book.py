@@ -13,12 +13,12 @@ from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
 from referee_py.game.refusals import Refusal, RootClaimed, TooSoon
 from referee_py.game.state import Phase, ProgramHeader, Reason, Timeout
 from referee_py.game.withheld import Withheld
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
 
 JOBS, REFEREE, CLIENT, PANEL = ("0x" + digit * 40 for digit in "1234")
-RULES = Rules(Adjudication.ATTESTED, 1, 20, 30, 10)
+RULES = Rules(1, 20, 30, 10)
 STAKE, REWARD = 1000, 301
 
 
@@ -171,21 +171,6 @@ def test_three_roots_expect_winner_meets_the_waiting_group() -> None:
     assert story.conserved(REWARD + 3 * STAKE)
 
 
-def test_verdict_expires_expect_void_and_everybody_paid_back_but_earlier_losers() -> None:
-    story = Story(slots=3).trained("a", "b", "c").ended(1, 0b01).ended(2, 0, Reason.UNRESOLVED)
-    assert story.job.ended is JobPhase.VOID
-    assert story.credits(CLIENT, who(1), who(2), who(3)) == [REWARD, 0, STAKE + STAKE // 2, STAKE]
-    assert story.conserved(REWARD + 3 * STAKE)
-
-
-def test_late_match_of_a_void_job_expect_it_just_ends() -> None:
-    story = Story(slots=4).trained("a", "b", "c", "d").ended(1, 0, Reason.UNRESOLVED)
-    before = dict(story.book.credits)
-    story.ended(2, 0b01)
-    assert story.book.credits == before
-    assert story.job.open_matches == 0
-
-
 def test_move_of_a_match_that_ended_expect_refused() -> None:
     story = Story().trained("a", "b")
     story.now += 11
@@ -308,13 +293,6 @@ def test_logs_withheld_in_a_match_expect_it_is_the_trainers_last(losers: int, wa
     assert story.job.ended is JobPhase.VOID
     assert story.credits(who(1), who(7), who(8), DEMANDER) == want
     assert story.conserved(REWARD + 3 * STAKE)
-
-
-def test_match_that_nobody_decides_expect_a_withholding_trainer_loses_all_the_same() -> None:
-    story = withheld(rounded().challenged(7, "b")).ended(1, 0, Reason.UNRESOLVED)
-    assert story.job.ended is JobPhase.VOID
-    assert story.credits(who(1), who(7), DEMANDER, CLIENT) == [0, STAKE, STAKE // 2, REWARD]
-    assert story.conserved(REWARD + 2 * STAKE)
 
 
 def test_liar_beside_withheld_logs_expect_it_still_loses_to_who_is_right() -> None:

@@ -19,9 +19,8 @@ from referee_py.game.book import Book
 from referee_py.game.jobs import Job, JobPhase, Match, commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Phase, Reason
-from referee_py.panel.state import Adjudication
 
-from .test_book import CLIENT, JOBS, REWARD, STAKE, Story, claim, who
+from .test_book import JOBS, REWARD, STAKE, Story, claim, who
 
 HONEST, OTHERS = who(1), (who(2), who(3))
 RIGHT, WRONG = "r", ("w", "v")
@@ -123,7 +122,6 @@ class World:
 
     others: tuple[str, ...]
     trains: bool
-    attested: bool
     slots: int
     seen: dict[object, int] = field(default_factory=dict)
     """The most seconds that each state can last."""
@@ -132,11 +130,6 @@ class World:
 
     def explore(self) -> None:
         story = Story(slots=self.slots)
-        if not self.attested:
-            changed = replace(
-                story.terms, rules=replace(story.terms.rules, adjudication=Adjudication.APPEALABLE)
-            )
-            story.job.terms = changed
         people = 1 + len(self.others)
         longest = TRAIN + REVEAL + (1 + people) * (CHALLENGE + 1) + people * MATCH_SECONDS
         assert self._go(History(story.book, story.now)) <= longest
@@ -216,8 +209,6 @@ class World:
             yield 1 << (1 - speaking.index(HONEST)), Reason.TIMEOUT
         else:
             yield from ((losers, Reason.TIMEOUT) for losers in (1, 2, 3))
-        if self.attested:
-            yield 0, Reason.UNRESOLVED
 
     def _instants(self, history: History) -> list[int]:
         """When something changes, and the second before it. NOTE: no match lasts longer than it can."""
@@ -242,36 +233,30 @@ class World:
             owner == HONEST for owner in (*(t.owner for t in job.trainers), *(c.owner for c in job.claims))
         )
         assert book.credits.get(HONEST, 0) >= STAKE * took
-        if job.ended is JobPhase.VOID:
-            assert self.attested
-            assert book.credits[CLIENT] == REWARD
-        else:
-            assert job.accepted is not None
-            assert job.groups[job.accepted].root == claim(RIGHT).root
+        assert job.ended is JobPhase.ACCEPTED
+        assert job.accepted is not None
+        assert job.groups[job.accepted].root == claim(RIGHT).root
         self.ends.add((job.ended, len(job.claims), sum(one.lost for one in job.claims)))
 
 
-def explored(others: int, slots: int, trains: bool, attested: bool) -> None:
-    world = World(OTHERS[:others], trains, attested, slots)
+def explored(others: int, slots: int, trains: bool) -> None:
+    world = World(OTHERS[:others], trains, slots)
     world.explore()
     # The play is worth something only if the honest one has to fight.
     assert world.most_matches == others
     assert (JobPhase.ACCEPTED, others + 1, others) in world.ends
-    assert attested == any(phase is JobPhase.VOID for phase, *_ in world.ends)
     print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")
 
 
-@pytest.mark.parametrize("attested", [False, True], ids=["appealable", "attested"])
 @pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
 @pytest.mark.parametrize(("others", "slots"), [(1, 1), (1, 2), (2, 1)])
-def test_every_job(others: int, slots: int, trains: bool, attested: bool) -> None:
-    explored(others, slots, trains, attested)
+def test_every_job(others: int, slots: int, trains: bool) -> None:
+    explored(others, slots, trains)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("attested", [False, True], ids=["appealable", "attested"])
 @pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
 @pytest.mark.parametrize("slots", [2, 3])
-def test_every_job_of_three_people_and_more_slots(slots: int, trains: bool, attested: bool) -> None:
-    explored(2, slots, trains, attested)
+def test_every_job_of_three_people_and_more_slots(slots: int, trains: bool) -> None:
+    explored(2, slots, trains)

@@ -14,7 +14,7 @@ from referee_py.game.refusals import Refusal
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase, Reason, Submit, Timeout
 from referee_py.game.view import ChainLog, LoggedView
-from referee_py.panel.state import Adjudication, HearingPhase, Rules, hearing_id
+from referee_py.panel.state import HearingPhase, Rules, hearing_id
 from referee_py.trial.solver import plan as plan_trial
 from tests.referee_py.trial.parties import Known
 
@@ -30,14 +30,14 @@ STAKE, SALT = 1000, bytes(32)
 class Dispute:
     """A trainer with the true run, and a challenger with one output of the first node wrong."""
 
-    adjudication: Adjudication
+    court_only: bool
     graph: RealGraph
     now: int = 100
     book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
 
     def __post_init__(self) -> None:
-        verifiers = () if self.adjudication is Adjudication.ON_CHAIN else ("0x" + "99" * 20,)
-        rules = Rules(self.adjudication, len(verifiers), 20, 30, 1000)
+        verifiers = () if self.court_only else ("0x" + "99" * 20,)
+        rules = Rules(len(verifiers), 20, 30, 1000)
         terms = JobTerms(self.graph.header, 1, STAKE, 100, 50, 60, rules, verifiers)
         self.runs = Run(self.graph), Run(self.graph, (Lie("output", 1, 0, seed=1),))
         book, true, logs = self.book, self.runs[0], self.graph.logs
@@ -70,13 +70,13 @@ def _claim(run: Run) -> Claim:
     return Claim(run.root, run.last, tuple(run.last_path))
 
 
-def disputed(adjudication: Adjudication) -> Dispute:
+def disputed(*, court_only: bool) -> Dispute:
     graph = next(g for k in range(99) if (g := random_real_graph(Random(k))).strides == (1,))
-    return Dispute(adjudication, graph)
+    return Dispute(court_only, graph)
 
 
 def test_submitted_expect_a_hearing_about_the_disputed_operator() -> None:
-    game = disputed(Adjudication.APPEALABLE)
+    game = disputed(court_only=False)
     assert isinstance(game.moves()[-1], Submit)
     game.play()
     assert game.match.state.phase is Phase.HEARING
@@ -92,7 +92,7 @@ def test_submitted_expect_a_hearing_about_the_disputed_operator() -> None:
 
 
 def test_submission_in_a_batch_that_is_refused_expect_no_hearing() -> None:
-    game = disputed(Adjudication.ON_CHAIN)
+    game = disputed(court_only=True)
     before = game.match.state
     with pytest.raises(Refusal):
         game.play(Timeout())
@@ -102,7 +102,7 @@ def test_submission_in_a_batch_that_is_refused_expect_no_hearing() -> None:
 
 
 def test_trial_decides_expect_match_and_stakes_settled() -> None:
-    game = disputed(Adjudication.ON_CHAIN)
+    game = disputed(court_only=True)
     game.play()
     panel, operators = game.book.panel, [game.graph.operator(r.records[1][0]) for r in game.runs]
     number = panel.trial_of(hearing_id(REFEREE, 1))

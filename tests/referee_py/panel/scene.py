@@ -15,7 +15,6 @@ from referee_py.panel.contract import Hearing, Panel
 from referee_py.panel.refusals import Refusal
 from referee_py.panel.registry import Registry
 from referee_py.panel.state import (
-    Adjudication,
     Appeal,
     Attest,
     Escalate,
@@ -57,12 +56,12 @@ NEITHER = Record(RIGHT.structure, RIGHT.inputs, (bytes([9]) * 32,), RIGHT.log)
 @cache
 def signature(record: bytes, verifier: int) -> bytes:
     """Of a verifier by number, for this hearing."""
-    terms = terms_of(Adjudication.ATTESTED, 1)
+    terms = terms_of(1)
     verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, record)
     return sign(verdict, CHAIN_ID, PANEL, KEYS[verifier])
 
 
-def terms_of(adjudication: Adjudication, threshold: int, verifiers: int = 3) -> HearingTerms:
+def terms_of(threshold: int, verifiers: int = 3) -> HearingTerms:
     dispute = setting().dispute
     return HearingTerms(
         hearing_id=hearing_id(REFEREE, MATCH_ID),
@@ -77,7 +76,7 @@ def terms_of(adjudication: Adjudication, threshold: int, verifiers: int = 3) -> 
             dispute=dispute_hash(dispute),
         ),
         dispute=dispute,
-        rules=Rules(adjudication, threshold, VERDICT_PERIOD, APPEAL_PERIOD, CLOCK),
+        rules=Rules(threshold, VERDICT_PERIOD, APPEAL_PERIOD, CLOCK),
         stake=STAKE,
         verifiers=VERIFIERS[:verifiers],
         chain_id=CHAIN_ID,
@@ -89,7 +88,6 @@ def terms_of(adjudication: Adjudication, threshold: int, verifiers: int = 3) -> 
 class Scene:
     """A hearing from its submission on; ``now`` is moved by hand. Side 0 is right."""
 
-    adjudication: Adjudication = Adjudication.APPEALABLE
     threshold: int = 1
     verifiers: int = 3
     now: int = START
@@ -98,7 +96,7 @@ class Scene:
     settled: list[tuple[int, Reason, tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.terms = terms_of(self.adjudication, self.threshold, self.verifiers)
+        self.terms = terms_of(self.threshold, self.verifiers)
         self.registry = Registry()
         for verifier in self.terms.verifiers:
             self.registry.register(PANEL, verifier, BOND)

@@ -6,7 +6,7 @@ import pytest
 
 from referee_py.game.escrow import BURNED
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication, HearingPhase
+from referee_py.panel.state import HearingPhase
 from referee_py.trial import Stage
 from referee_py.trial.solver import plan
 from tests.referee_py.trial.parties import Known
@@ -28,40 +28,27 @@ from .scene import (
     setting,
 )
 
-ATTESTED, APPEALABLE, ON_CHAIN = Adjudication
 HALF_STAKE, HALF_BOND = STAKE // 2, BOND // 2
 
 
 # --- votes ------------------------------------------------------------------------------------------------------
 
 
-def test_attested_threshold_reached_expect_match_ends_at_once_and_no_bond_held() -> None:
-    scene = Scene(ATTESTED, threshold=2).voted(WRONG, 0).voted(RIGHT, 1)
+def test_threshold_reached_expect_verdict_waits_and_bonds_held() -> None:
+    scene = Scene(threshold=2).voted(WRONG, 0).voted(RIGHT, 1)
     assert (scene.state.phase, scene.settled) == (HearingPhase.VOTING, [])
+    assert (scene.state.until, scene.holds()) == (START + VERDICT_PERIOD, [1, 1, 0])
     scene.voted(RIGHT, 2)
-    assert scene.settled == [(0b10, Reason.OPERATOR, (VERIFIERS[1], VERIFIERS[2]))]
-    assert scene.state.phase is HearingPhase.DONE
     assert scene.state.verdict == RIGHT.hash()
-    assert scene.state.until == START + VERDICT_PERIOD
-    assert scene.holds() == [0, 0, 0]
-
-
-def test_attested_verdict_for_neither_expect_both_lose() -> None:
-    scene = Scene(ATTESTED).voted(NEITHER, 0)
-    assert scene.settled == [(0b11, Reason.OPERATOR, (VERIFIERS[0],))]
-
-
-def test_attested_no_threshold_in_time_expect_unresolved() -> None:
-    scene = Scene(ATTESTED, threshold=2).voted(RIGHT, 0).over()
-    scene.play(scene.proceed)
-    assert scene.settled == [(0, Reason.UNRESOLVED, ())]
-
-
-def test_appealable_threshold_reached_expect_verdict_waits_and_bonds_held() -> None:
-    scene = Scene(threshold=2).voted(WRONG, 0).voted(RIGHT, 1, 2)
     assert (scene.state.phase, scene.state.until) == (HearingPhase.RULED, START + APPEAL_PERIOD)
     assert (scene.settled, scene.holds()) == ([], [1, 1, 1])
     assert scene.state.signers(RIGHT.hash()) == (VERIFIERS[1], VERIFIERS[2])
+
+
+def test_verdict_for_neither_stands_expect_both_lose() -> None:
+    scene = Scene().voted(NEITHER, 0).over()
+    scene.play(scene.proceed)
+    assert scene.settled == [(0b11, Reason.OPERATOR, (VERIFIERS[0],))]
 
 
 def test_nobody_appeals_expect_verdict_stands_and_bonds_free() -> None:
@@ -75,8 +62,8 @@ def test_nobody_appeals_expect_verdict_stands_and_bonds_free() -> None:
 # --- trials -----------------------------------------------------------------------------------------------------
 
 
-def test_on_chain_expect_trial_at_once_between_the_spokesmen() -> None:
-    scene = Scene(ON_CHAIN, threshold=0, verifiers=0)
+def test_no_verifiers_expect_trial_at_once_between_the_spokesmen() -> None:
+    scene = Scene(threshold=0, verifiers=0)
     assert (scene.state.phase, scene.state.trials, scene.state.until) == (HearingPhase.TRIAL, 1, 0)
     trial = next(iter(scene.panel.trials.values()))
     assert (trial.dispute, trial.state.players) == (scene.terms.dispute, SPOKESMEN)
@@ -86,12 +73,12 @@ def test_on_chain_expect_trial_at_once_between_the_spokesmen() -> None:
     assert scene.state.phase is HearingPhase.DONE
 
 
-def test_on_chain_trial_lost_by_the_clock_expect_timeout() -> None:
-    assert Scene(ON_CHAIN, 0, 0).ruled(0b11, late=True).settled == [(0b11, Reason.TIMEOUT, ())]
+def test_no_verifiers_trial_lost_by_the_clock_expect_timeout() -> None:
+    assert Scene(0, 0).ruled(0b11, late=True).settled == [(0b11, Reason.TIMEOUT, ())]
 
 
-def test_on_chain_trial_really_played_expect_the_wrong_side_loses() -> None:
-    scene = Scene(ON_CHAIN, threshold=0, verifiers=0)
+def test_no_verifiers_trial_really_played_expect_the_wrong_side_loses() -> None:
+    scene = Scene(threshold=0, verifiers=0)
     number = scene.panel.trial_of(scene.terms.hearing_id)
     assert number is not None
     trial, sides = scene.panel.trials[number], setting().sides

@@ -13,12 +13,10 @@ from referee_py.game.refusals import Refusal
 from referee_py.panel import refusals
 from referee_py.panel.contract import Panel
 from referee_py.panel.registry import Registry
-from referee_py.panel.state import Adjudication, Attest, HearingPhase, Move
+from referee_py.panel.state import Attest, HearingPhase, Move
 from referee_py.trial import Timeout
 
 from .scene import NEITHER, PANEL, RIGHT, SPOKESMEN, STAKE, STRANGER, VERIFIERS, WRONG, Scene, signature
-
-ATTESTED, APPEALABLE, ON_CHAIN = Adjudication
 
 
 def voting() -> Scene:
@@ -45,7 +43,7 @@ def moves(scene: Scene) -> dict[str, tuple[Move, str, int]]:
 
 
 SCENES: dict[HearingPhase, tuple[Callable[[], Scene], set[str]]] = {
-    HearingPhase.VOTING: (voting, {"attest", "escalate", "proceed"}),
+    HearingPhase.VOTING: (voting, {"attest", "escalate"}),
     HearingPhase.RULED: (ruled, {"appeal", "proceed"}),
     HearingPhase.TRIAL: (lambda: ruled().appealed(0), set()),
     HearingPhase.DEFENCE: (in_defence, {"stand", "proceed"}),
@@ -87,8 +85,6 @@ def test_periods_expect_the_last_second_in_and_the_next_one_out() -> None:
     cases: list[tuple[Callable[[], Scene], str, bool]] = [
         (voting, "attest", True),
         (voting, "escalate", False),
-        (lambda: Scene(ATTESTED, 2), "attest", True),
-        (lambda: Scene(ATTESTED, 2), "proceed", False),
         (ruled, "appeal", True),
         (ruled, "proceed", False),
         (in_defence, "stand", True),
@@ -120,13 +116,12 @@ def test_votes_expect_only_those_of_verifiers_once() -> None:
     assert scene.refused(scene.vote(WRONG, 1), SPOKESMEN[1]) is None, "whoever brings it"
 
 
-def test_bond_that_does_not_answer_to_the_panel_expect_no_vote_where_it_would_be_at_risk() -> None:
-    for adjudication, expected in ((APPEALABLE, "NotPanel"), (ATTESTED, None)):
-        scene = Scene(adjudication, threshold=2)
-        scene.registry.take(VERIFIERS[1], PANEL)
-        assert scene.refused(scene.vote(RIGHT, 1)) == expected
-        scene.registry.register("0x" + "77" * 20, VERIFIERS[1], 5)
-        assert scene.refused(scene.vote(RIGHT, 1)) == expected
+def test_bond_that_does_not_answer_to_the_panel_expect_no_vote() -> None:
+    scene = Scene(threshold=2)
+    scene.registry.take(VERIFIERS[1], PANEL)
+    assert scene.refused(scene.vote(RIGHT, 1)) == "NotPanel"
+    scene.registry.register("0x" + "77" * 20, VERIFIERS[1], 5)
+    assert scene.refused(scene.vote(RIGHT, 1)) == "NotPanel"
 
 
 def test_appeal_expect_only_by_whom_the_verdict_calls_wrong_and_for_the_stake() -> None:
@@ -140,10 +135,9 @@ def test_appeal_expect_only_by_whom_the_verdict_calls_wrong_and_for_the_stake() 
         assert neither.refused(neither.appeal, spokesman, STAKE) is None
 
 
-def test_no_appeal_in_attested_jobs_and_no_silence_in_appealable_ones() -> None:
-    attested, appealable = Scene(ATTESTED, 2).over(), voting().over()
-    assert attested.refused(attested.escalate) == "NoAppeal"
-    assert appealable.refused(appealable.proceed) == "NoVerdict"
+def test_silence_is_no_verdict() -> None:
+    scene = voting().over()
+    assert scene.refused(scene.proceed) == "WrongHearingPhase"
 
 
 def test_stand_expect_only_signers_with_the_verdicts_record() -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from referee_py.commit import Record
 from referee_py.panel.solver import plan, seat
-from referee_py.panel.state import Adjudication, Move
+from referee_py.panel.state import Move
 
 from .scene import NEITHER, RIGHT, SPOKESMEN, STRANGER, VERIFIERS, WRONG, Scene
 from .test_hearing import accused
-
-ATTESTED, APPEALABLE, ON_CHAIN = Adjudication
 
 
 def due(scene: Scene, me: str, right: Record | None = RIGHT) -> Move | None:
@@ -38,13 +36,12 @@ def test_verdict_against_a_wrong_record_expect_no_appeal() -> None:
 
 
 def test_periods_over_expect_anybody_goes_on() -> None:
-    for scene in (Scene(ATTESTED, 2).voted(RIGHT, 0), Scene(APPEALABLE, 2).voted(RIGHT, 0)):
-        for me in (*SPOKESMEN, STRANGER):
-            assert due(scene, me) is None
-        scene.over()
-        want = scene.proceed if scene.adjudication is ATTESTED else scene.escalate
-        for me in (*SPOKESMEN, STRANGER):
-            assert due(scene, me) == want
+    scene = Scene(threshold=2).voted(RIGHT, 0)
+    for me in (*SPOKESMEN, STRANGER):
+        assert due(scene, me) is None
+    scene.over()
+    for me in (*SPOKESMEN, STRANGER):
+        assert due(scene, me) == scene.escalate
     ruled = Scene().voted(WRONG, 0).over()
     assert due(ruled, SPOKESMEN[0]) == ruled.proceed, "too late for an appeal"
 
