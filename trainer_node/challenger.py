@@ -15,9 +15,9 @@ from .decide import (
     Do,
     challenger_acts,
     disagreements,
+    too_dear,
     too_late,
     too_poor,
-    too_risky,
     too_slow,
     too_uncertain,
 )
@@ -56,10 +56,10 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: Job) -> bool:
-        risk = too_risky(job, node.settings.trusted_verifiers, node.settings.max_stake)
+        dear = too_dear(job, node.settings.max_stake)
         effort = workshop.prepare(job)
         slow = None if effort is None else too_slow(job, effort)
-        return effort is not None and unless(job, risk or slow or too_poor(job, node.spare()))
+        return effort is not None and unless(job, dear or slow or too_poor(job, node.spare()))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""

@@ -136,8 +136,6 @@ class Settings(BaseSettings):
     mode: Mode = Mode.WATCH
     log_format: Literal["console", "json"] = "console"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    trusted_verifiers: tuple[str, ...] = ()
-    """Of attested jobs: stake only where all others cannot reach the threshold; if none is named, trust everybody."""
     allow_probable_bounds: bool = False
     """Take jobs of rounded-f64 with probable bounds. SAFETY: who chooses the data can make an honest result wrong."""
     max_stake_eth: float = Field(0, ge=0)

@@ -8,12 +8,10 @@ Whether the contract agrees is for the contract to say: every act is simulated b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import Claim
-from referee_py.panel.state import Adjudication
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
 from .chain import Group, Job, JobPhase, MatchInfo
@@ -81,14 +79,12 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out.
 
     NOTE: an appeal needs the disputed step again, a demand of records (in the verdict period) an interval: both are a
-    part of what a match needs. A trial has a clock of its own, but may be one of several; where verifiers decide for
-    good there is none.
+    part of what a match needs. A trial has a clock of its own, but may be one of several.
     """
-    match_s, tried = effort.match_s(job.program), job.rules.adjudication is not Adjudication.ATTESTED
-    trial_s = effort.trial.seconds if tried else 0.0
+    match_s, trial_s = effort.match_s(job.program), effort.trial.seconds
     needed = {"clock": match_s + trial_s, "verdict period": match_s, "appeal period": match_s}
     limits = {"clock": job.rules.clock, "verdict period": job.rules.verdict_period}
-    if job.rules.adjudication is Adjudication.APPEALABLE:
+    if job.rules.has_verifiers:
         limits["appeal period"] = job.rules.appeal_period
     name = max(limits, key=lambda name: MARGIN * needed[name] - limits[name])
     if MARGIN * needed[name] <= limits[name]:
@@ -96,7 +92,7 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     told = (
         f"a dispute may take {MARGIN * needed[name]:.0f} s of our computing, its {name} has {limits[name]} s"
     )
-    if name == "clock" and tried:
+    if name == "clock":
         told += f"; {MARGIN * trial_s:.0f} s of that a trial ({effort.trial})"
     return told
 
@@ -110,20 +106,14 @@ def too_poor(job: Job, spare: int) -> str | None:
 
 
 def appeal_bond(job: Job) -> int:
-    """What an appeal costs, in wei; nothing where there is none."""
-    return job.stake if job.rules.adjudication is Adjudication.APPEALABLE else 0
+    """What an appeal costs, in wei; nothing where there are no verifiers to appeal from."""
+    return job.stake if job.rules.has_verifiers else 0
 
 
-def too_risky(job: Job, trusted: Sequence[str], max_stake: int) -> str | None:
-    """Why not to stake on a job. Where verifiers decide for good, whoever names them decides whose stake is lost."""
+def too_dear(job: Job, max_stake: int) -> str | None:
+    """Why not to stake on a job: it asks for more than the configuration allows."""
     if max_stake and job.stake > max_stake:
         return f"its stake is {job.stake} wei, max_stake_eth allows {max_stake}"
-    if job.rules.adjudication is not Adjudication.ATTESTED:
-        return None
-    known = {address.lower() for address in trusted}
-    strangers = [address for address in job.verifiers if address.lower() not in known]
-    if trusted and len(strangers) >= job.rules.threshold:
-        return f"{len(strangers)} verifiers are not in trusted_verifiers, and {job.rules.threshold} decide"
     return None
 
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import astuple, dataclass
 
 from referee_py.errors import InvalidInput
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import Terms
 
 from .bundle import Bundle
@@ -30,22 +30,17 @@ class Offer:
     reveal_period: int = 600
     challenge_period: int = 3600
     clock: int = 1800
-    adjudication: Adjudication = Adjudication.APPEALABLE
     verdict_period: int = 1800
     appeal_period: int = 1800
     verifiers: tuple[str, ...] = ()
-    """None, if and only if the Court alone judges."""
+    """If none, the Court alone judges."""
     threshold: int = 0
-    """How many verifiers decide; 0 is a majority."""
+    """How many verifiers make a verdict; 0 is a majority."""
 
     @property
     def rules(self) -> Rules:
-        votes = (
-            0
-            if self.adjudication is Adjudication.ON_CHAIN
-            else self.threshold or len(self.verifiers) // 2 + 1
-        )
-        return Rules(self.adjudication, votes, self.verdict_period, self.appeal_period, self.clock)
+        votes = (self.threshold or len(self.verifiers) // 2 + 1) if self.verifiers else 0
+        return Rules(votes, self.verdict_period, self.appeal_period, self.clock)
 
 
 def put_bundle(bundle: Bundle, store: Store) -> bytes:

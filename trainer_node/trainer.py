@@ -9,7 +9,7 @@ from referee_py.execute import Claim
 
 from .chain import Job, JobPhase
 from .config import Settings
-from .decide import Do, too_late, too_poor, too_risky, too_slow, too_uncertain, trainer_acts
+from .decide import Do, too_dear, too_late, too_poor, too_slow, too_uncertain, trainer_acts
 from .faults import HONEST, Fault, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -35,7 +35,7 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
     def worth(job: Job, now: int) -> bool:
         settings = node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
-        reason = reason or too_risky(job, settings.trusted_verifiers, settings.max_stake)
+        reason = reason or too_dear(job, settings.max_stake)
         if reason is None:
             effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:

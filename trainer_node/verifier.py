@@ -13,7 +13,7 @@ from referee_py.attestation import Verdict, sign
 from referee_py.commit import NO_LOG, Record, Tag, tensor_hash
 from referee_py.commit.tensor import canonical
 from referee_py.errors import HashMismatch, InvalidInput, Unavailable
-from referee_py.panel.state import Adjudication, Attest, HearingPhase, Submission
+from referee_py.panel.state import Attest, HearingPhase, Submission
 from referee_py.program import Program
 from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
@@ -186,8 +186,7 @@ class Verifier:
         outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
-        if job.rules.adjudication is not Adjudication.ATTESTED:
-            _check_trial(cost_of(at.node, structure, inputs, job.program.mode), job.rules.clock)
+        _check_trial(cost_of(at.node, structure, inputs, job.program.mode), job.rules.clock)
         entries = log.read() if log else None
         if not self._lies:
             return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries))

@@ -20,7 +20,6 @@ from eth_account import Account
 from web3 import Web3
 
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import (
@@ -102,7 +101,6 @@ class Arena:
         fault_step: int = 13,
         fault_node: int | None = None,
         serve: bool = True,
-        adjudication: Adjudication = Adjudication.APPEALABLE,
         verifiers: int = 2,
         threshold: int = 1,
         false_verdicts: bool = False,
@@ -112,7 +110,6 @@ class Arena:
     ) -> None:
         self._anvil, self._folder, self._bundle = anvil, folder, bundle
         self._serve = serve
-        self._adjudication = adjudication
         self._fault_node, self._appeals, self._appeal_period = fault_node, appeals, appeal_period
         self._stack = contextlib.ExitStack()
         self._keys = list(anvil.keys)
@@ -285,7 +282,6 @@ class Arena:
             reveal_period=PERIOD_S,
             challenge_period=PERIOD_S,
             clock=CLOCK_S,
-            adjudication=self._adjudication,
             verdict_period=PERIOD_S,
             appeal_period=self._appeal_period,
             verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),

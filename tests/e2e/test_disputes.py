@@ -10,7 +10,6 @@ from safetensors.numpy import load_file
 
 from referee_py.errors import InvalidInput
 from referee_py.execute import Run
-from referee_py.panel.state import Adjudication
 from referee_py.program import MODE_REPOPS_F32
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
@@ -77,7 +76,7 @@ def test_a_lying_trainer_loses_to_an_honest_one(
 def test_a_lone_liar_is_caught_by_the_challenger(
     anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
 ) -> None:
-    with Arena(anvil, tmp_path, bundle, trainers=[fault], adjudication=Adjudication.ATTESTED) as arena:
+    with Arena(anvil, tmp_path, bundle, trainers=[fault]) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(EXPECTED[fault], {arena.address("trainer-0")})]

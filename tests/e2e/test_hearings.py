@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication, HearingPhase, HearingState
+from referee_py.panel.state import HearingPhase, HearingState
 from referee_py.trial import TrialState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import JobPhase, recorded
+from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
 from trainer_node.demo.story import Story
 from trainer_node.deploy import ETHER
@@ -58,8 +58,7 @@ def story(arena: Arena) -> str:
 def test_the_court_alone_finds_the_liar(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
     """Each element of its product of matrices is a chain of many steps."""
     mm = next(number for number, node in enumerate(bundle.program.nodes) if node.name == "mm")
-    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0, "fault_node": mm}
-    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], verifiers=0, fault_node=mm) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
@@ -119,18 +118,6 @@ def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-1")})]
         ((hearing, _),) = hearings(arena)
         assert (hearing.trials, hearing.voters) == (1, ())
-
-
-def test_verifiers_who_decide_alone_and_are_silent_make_the_job_void(
-    anvil: Anvil, tmp_path: Path, bundle: Bundle
-) -> None:
-    settings = {"adjudication": Adjudication.ATTESTED, "serve": False}
-    with Arena(anvil, tmp_path, bundle, trainers=[Fault.NONE, LIE], **settings) as arena:
-        let_the_verdict_period_pass(arena)
-        outcome = arena.play()
-        assert outcome.matches == [(Reason.UNRESOLVED, set())]
-        assert outcome.job.phase is JobPhase.VOID
-        assert all(profit == 0 for profit in outcome.profit.values())
 
 
 class Mute:

@@ -11,7 +11,6 @@ from pathlib import Path
 import repops
 
 from referee_py.execute import Run
-from referee_py.panel.state import Adjudication
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook, run_log_tree
@@ -74,7 +73,6 @@ def post(
         clock=600,
         verdict_period=600,
         appeal_period=60,
-        adjudication=Adjudication.APPEALABLE if verifiers else Adjudication.ON_CHAIN,
         verifiers=verifiers,
     )
     with stage.transactions("client") as transactions:

@@ -14,7 +14,6 @@ import structlog
 from referee_py.commit import Tag
 from referee_py.execute import Run
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication
 from referee_py.rounding.backend import Rounded
 from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.mode import Bounds, Form, Rounding
@@ -170,8 +169,7 @@ def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
     anvil: Anvil, tmp_path: Path, rounded: Bundle
 ) -> None:
     """The element's entry is shown on-chain, under the log that both sides agree on."""
-    settings = {"adjudication": Adjudication.ON_CHAIN, "verifiers": 0, "threshold": 0}
-    with Arena(anvil, tmp_path, rounded, trainers=[Fault.FORGED_LOG], **settings) as arena:
+    with Arena(anvil, tmp_path, rounded, trainers=[Fault.FORGED_LOG], verifiers=0) as arena:
         outcome = arena.play()
         expect_justice(arena, outcome, rounded)
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]

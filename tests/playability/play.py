@@ -32,7 +32,7 @@ from referee_py.game.state import Timeout as MatchTimeout
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.panel.contract import Hearing
 from referee_py.panel.solver import plan as plan_hearing
-from referee_py.panel.state import Adjudication, Appeal, Attest, HearingPhase, Rules
+from referee_py.panel.state import Appeal, Attest, HearingPhase, Rules
 from referee_py.program.playable import fitting
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
@@ -61,7 +61,7 @@ class Play:
         *,
         side: int,
         style: Style,
-        adjudication: Adjudication,
+        court_only: bool,
         seed: object,
         singly: bool,
     ) -> None:
@@ -73,10 +73,8 @@ class Play:
             address(seed, name) for name in ("right", "liar", "client", "auditor")
         )
         self.key = value("key", seed)
-        self.verifiers = (
-            () if adjudication is Adjudication.ON_CHAIN else (str(Account.from_key(self.key).address),)
-        )
-        self.rules = Rules(adjudication, len(self.verifiers), 100, 100, CLOCK)
+        self.verifiers = () if court_only else (str(Account.from_key(self.key).address),)
+        self.rules = Rules(len(self.verifiers), 100, 100, CLOCK)
         self.log = ChainLog()
         players = self.right, self.liar
         self.trials = Trials(table, graph, players, side=side, style=style, rng=self.rng, singly=singly)

@@ -16,7 +16,6 @@ from repops.tensors import Array
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput
-from referee_py.panel.state import Adjudication
 from referee_py.program import TensorType
 from referee_py.program.playable import MAX_BYTES, MAX_GAS
 from referee_py.rounding.mode import Bounds, Rounding
@@ -36,7 +35,6 @@ from .trials import Style
 NAMES = [op.name for op in OPS]
 ROUNDED = [Rounding(bits, bounds).mode for bits in (26, 29, 32) for bounds in Bounds]
 MODES = [1, *ROUNDED]
-ADJUDICATIONS = (Adjudication.ON_CHAIN, Adjudication.ON_CHAIN, Adjudication.APPEALABLE)
 STYLES = (Style.SOLVER, Style.SOLVER, Style.GARBAGE, Style.GARBAGE, Style.SHOWS, Style.MUTE)
 LIES = ("input", "structure", "log", "arity", "step padding", "run padding", "checkpoint", "bogus refine")
 PLAYS_OF_A_CHAIN = 60
@@ -248,7 +246,7 @@ class _Jobs:
             Lie(kind, step, graph.node, k, seed),
             side=random.randrange(2),
             style=random.choice(STYLES),
-            adjudication=random.choice(ADJUDICATIONS),
+            court_only=random.random() < 2 / 3,
             seed=(self._number, seed),
             singly=random.random() < 0.5,
         )

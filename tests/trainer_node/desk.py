@@ -12,7 +12,7 @@ from typing import Any
 import repops
 
 from referee_py.execute import Run
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import Program, Terms
 from tests.referee_py.program import tiny
 from trainer_node.chain import Job, JobPhase
@@ -49,9 +49,9 @@ def put_package(store: Store, program: Program = PROGRAM) -> bytes:
     return store.put_blob(program.to_bytes())
 
 
-def rules(adjudication: Adjudication = Adjudication.APPEALABLE, clock: int = 1000) -> Rules:
-    """One vote decides."""
-    return Rules(adjudication, 1, 1000, 1000, clock)
+def rules(clock: int = 1000, *, threshold: int = 1) -> Rules:
+    """One vote makes a verdict; with a threshold of zero there are no verifiers."""
+    return Rules(threshold, 1000, 1000, clock)
 
 
 def job(number: int = 1, **changes: Any) -> Job:

@@ -13,7 +13,7 @@ from referee_py.commit import Record, Tag, Tree
 from referee_py.errors import InvalidInput
 from referee_py.game.jobs import commitment
 from referee_py.game.state import Descend, Move, OpenRecord, Phase, Reason, Reveal, Timeout
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import Terms
 from referee_py.rounding.mode import Rounding
 from trainer_node.chain import ChainClient, JobPhase, MatchInfo, Receipt, TransactionManager, connect
@@ -156,7 +156,7 @@ def test_job_as_it_was_posted(town: Town) -> None:
     assert job.program == PROGRAM
     assert job.client == town.people[0].address
     assert (job.reward, job.stake, job.slots) == (10**18, STAKE, 2)
-    assert job.rules == Rules(Adjudication.APPEALABLE, 1, 1800, 1800, 60)
+    assert job.rules == Rules(1, 1800, 1800, 60)
     assert job.verifiers == (town.people[3].address,)
     assert job.commit_end == job.posted + 100
     assert (job.claims, job.groups, job.waiting) == ((), (), None)

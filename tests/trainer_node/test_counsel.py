@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from referee_py.panel.state import (
-    Adjudication,
-    HearingPhase,
-)
+from referee_py.panel.state import HearingPhase
 from referee_py.trial import (
     NOT_SHOWN,
     Stage,
@@ -23,7 +20,6 @@ from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
 from .counsel_room import BEGAN, CLOCK, LIAR, ME, STAKE, STRANGER, VERIFIER, Room, Told
-from .desk import rules
 
 
 @pytest.fixture
@@ -63,9 +59,6 @@ def test_no_verdict_in_time_expect_the_court_whoever_sees_it(tmp_path: Path, me:
     room = Room(tmp_path, me)
     assert room.attend(room.brief(), now=BEGAN + 99) is None
     assert room.attend(room.brief(), now=BEGAN + 100).function == "escalate"
-    attested = replace(room.hearing.terms, rules=rules(Adjudication.ATTESTED))
-    room.hearing = replace(room.hearing, terms=attested)
-    assert room.attend(room.brief(), now=BEGAN + 100).function == "proceed"
 
 
 def test_an_overruled_verdict_expect_its_signers_bonds_once_their_time_is_over(room: Room) -> None:

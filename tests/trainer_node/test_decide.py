@@ -8,7 +8,7 @@ import pytest
 from eth_account import Account
 
 from referee_py.execute import Claim as Result
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import Terms
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
@@ -18,8 +18,8 @@ from trainer_node.decide import (
     Do,
     challenger_acts,
     disagreements,
+    too_dear,
     too_poor,
-    too_risky,
     too_uncertain,
     trainer_acts,
 )
@@ -44,7 +44,7 @@ def job(phase: JobPhase, **changes: object) -> Job:
         train_period=1,
         reveal_period=1,
         challenge_period=1,
-        rules=Rules(Adjudication.ATTESTED, 1, 1, 1, 1),
+        rules=Rules(1, 1, 1, 1),
         verifiers=(),
         client=OTHER,
         posted=0,
@@ -128,27 +128,11 @@ def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list
 
 
 @pytest.mark.parametrize(
-    ("trusted", "threshold", "max_stake", "risky"),
-    [
-        ((), 1, 0, False),  # nobody is named: everybody is trusted
-        ((ME, OTHER), 1, 0, False),
-        ((ME.upper().replace("X", "x"),), 2, 0, False),  # the other one alone decides nothing
-        ((ME,), 1, 0, True),
-        (("0x" + "dd" * 20,), 2, 0, True),
-        ((), 1, 1, False),
-    ],
+    ("stake", "most", "dear"), [(1, 0, False), (1, 1, False), (2, 0, False), (2, 1, True)]
 )
-def test_a_stake_depends_on_who_may_decide_about_it(
-    trusted: tuple[str, ...], threshold: int, max_stake: int, risky: bool
-) -> None:
-    rules = Rules(Adjudication.ATTESTED, threshold, 1, 1, 1)
-    situation = job(JobPhase.TRAINING, verifiers=(ME, OTHER), rules=rules, stake=1)
-    assert (too_risky(situation, trusted, max_stake) is not None) == risky
-    assert too_risky(replace(situation, stake=2), trusted, 1) is not None
-    # Where the court has the last word it does not matter who the verifiers are.
-    appealable = replace(situation, rules=replace(rules, adjudication=Adjudication.APPEALABLE))
-    assert too_risky(appealable, trusted, max_stake) is None
-    assert too_risky(replace(appealable, stake=2), trusted, 1) is not None
+def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) -> None:
+    """Zero is no limit. Who the verifiers are does not matter: the court has the last word."""
+    assert (too_dear(job(JobPhase.TRAINING, stake=stake), most) is not None) == dear
 
 
 ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds for form in Form]
@@ -166,11 +150,11 @@ def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds
     assert too_uncertain(rounded, True) is None
 
 
-@pytest.mark.parametrize("adjudication", Adjudication)
-def test_who_cannot_pay_for_an_appeal_does_not_stake(adjudication: Adjudication) -> None:
-    situation = job(JobPhase.TRAINING, rules=Rules(adjudication, 1, 1, 1, 1), stake=5)
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_who_cannot_pay_for_an_appeal_does_not_stake(threshold: int) -> None:
+    situation = job(JobPhase.TRAINING, rules=Rules(threshold, 1, 1, 1), stake=5)
     assert too_poor(situation, 10) is None
-    assert (too_poor(situation, 9) is not None) == (adjudication is Adjudication.APPEALABLE)
+    assert (too_poor(situation, 9) is not None) == (threshold > 0)
 
 
 def test_disagreement_needs_an_own_result() -> None:

@@ -13,7 +13,6 @@ from repops.chains import KINDS, Chain
 
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidProgram, Unavailable
-from referee_py.panel.state import Adjudication
 from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant
@@ -98,12 +97,13 @@ def test_a_job_that_cannot_be_trained_in_time_is_left_to_others() -> None:
 def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> None:
     effort = Effort(1.0, 1.0, NO_TRIAL)
     needed = MARGIN * effort.dispute_s(TERMS)
-    for adjudication in Adjudication:
-        assert too_slow(job(rules=rules(adjudication, int(needed))), effort) is None
-        assert "clock" in (too_slow(job(rules=rules(adjudication, int(needed) - 1)), effort) or "")
+    for threshold in (0, 1):
+        assert too_slow(job(rules=rules(int(needed), threshold=threshold)), effort) is None
+        hasty = rules(int(needed) - 1, threshold=threshold)
+        assert "clock" in (too_slow(job(rules=hasty), effort) or "")
     hasty = replace(rules(clock=int(needed)), appeal_period=int(needed) - 1)
     assert "appeal period" in (too_slow(job(rules=hasty), effort) or "")
-    assert too_slow(job(rules=replace(hasty, adjudication=Adjudication.ON_CHAIN)), effort) is None
+    assert too_slow(job(rules=replace(hasty, threshold=0)), effort) is None
 
 
 # ---------------------------------------------------------------------- trials
@@ -113,13 +113,11 @@ def test_a_trial_that_is_longer_than_the_clock_is_not_staked_on_and_the_reason_s
     trial = TrialCost(17, "sum", 38_597_376, 900.0)
     effort = Effort(1.0, 1.0, trial)
     needed = math.ceil(MARGIN * effort.dispute_s(TERMS))
-    for adjudication in (Adjudication.APPEALABLE, Adjudication.ON_CHAIN):
-        assert too_slow(job(rules=rules(adjudication, needed)), effort) is None
-        reason = too_slow(job(rules=rules(adjudication, needed - 1)), effort) or ""
+    for threshold in (0, 1):
+        assert too_slow(job(rules=rules(needed, threshold=threshold)), effort) is None
+        reason = too_slow(job(rules=rules(needed - 1, threshold=threshold)), effort) or ""
         for word in ("node 17", "sum", "38,597,376 steps", "1800 s", f"clock has {needed - 1} s"):
             assert word in reason
-    attested = rules(Adjudication.ATTESTED, math.ceil(MARGIN * effort.match_s(TERMS)))
-    assert too_slow(job(rules=attested), effort) is None, "there are no trials"
 
 
 def test_a_trial_need_not_be_over_in_the_appeal_period() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from referee_py.panel.state import Adjudication, HearingPhase, Submission
+from referee_py.panel.state import HearingPhase, Submission
 from referee_py.trial import (
     NOT_SHOWN,
     Answer,
@@ -71,7 +71,6 @@ def hearing(*events: Event, **changes: Any) -> HearingInfo:
         "file": SUBMISSION.hash(),
         "until": 7,
         "phase": HearingPhase.RULED,
-        "adjudication": Adjudication.APPEALABLE,
         "trials": 0,
         "side": 0,
         "losers": 0,
@@ -114,7 +113,7 @@ def test_a_hearing_without_its_submission_is_refused(events: Sequence[Event]) ->
         hearing(*events)
 
 
-@pytest.mark.parametrize("changes", [{"side": 2}, {"losers": 4}, {"phase": 9}, {"adjudication": 2}])
+@pytest.mark.parametrize("changes", [{"side": 2}, {"losers": 4}, {"phase": 9}, {"file": bytes(32)}])
 def test_a_hearing_that_cannot_be_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(RpcCorrupt):
         hearing(submitted(), **changes)

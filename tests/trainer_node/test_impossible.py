@@ -33,14 +33,14 @@ DISPUTE = SETTING.dispute
 SUIT = Suit(ADDRESS, HEARING | 1, PLAYERS, dispute_hash(DISPUTE))
 SUBMISSION = Submission(MATCH, ADDRESS, JOB, 5, 3, PLAYERS, RECORDS, dispute_hash(DISPUTE))
 SOUND: dict[str, dict[str, Any]] = {
-    "viewOf": {"phase": JobPhase.CHALLENGE, "strides": [1], "clock": 9, "adjudication": 1},
+    "viewOf": {"phase": JobPhase.CHALLENGE, "strides": [1], "clock": 9, "threshold": 1},
     "getMatch": {
         "phase": Phase.HEARING,
         "jobs": ADDRESS,
         "jobId": JOB,
         "position": position_hash(opened(TERMS, 0)),
     },
-    "getHearing": {"phase": HearingPhase.TRIAL, "adjudication": 1, "trials": 1, "file": SUBMISSION.hash()},
+    "getHearing": {"phase": HearingPhase.TRIAL, "trials": 1, "file": SUBMISSION.hash()},
     "getTrial": {"stage": Stage.OUTPUTS, "said": said_hash(open_trial(DISPUTE, PLAYERS, (9, 9), 0))},
 }
 """What each view answers; whatever is not named is zero."""
@@ -160,11 +160,9 @@ def test_what_can_be_is_read(liar: Liar, read: Callable[[Snapshot], object]) -> 
     ("read", "view", "name", "number"),
     [
         (read_job, "viewOf", "phase", max(JobPhase) + 1),
-        (read_job, "viewOf", "adjudication", 3),
         (read_match, "getMatch", "phase", max(Phase) + 1),
         (read_match, "getMatch", "reason", max(Reason) + 1),
         (read_hearing, "getHearing", "phase", max(HearingPhase) + 1),
-        (read_hearing, "getHearing", "adjudication", 255),
         (read_trial, "getTrial", "stage", max(Stage) + 1),
         (read_trial, "getTrial", "kind", 4),
     ],

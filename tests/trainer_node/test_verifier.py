@@ -12,7 +12,7 @@ import structlog
 
 from referee_py.attestation import Verdict, recover
 from referee_py.commit import Record
-from referee_py.panel.state import Adjudication, HearingPhase
+from referee_py.panel.state import HearingPhase
 from referee_py.rounding.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
@@ -135,7 +135,6 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
 def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     court: Court, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there are trials: in an attested job a verdict is the last word."""
     publish(court)
     monkeypatch.setattr(module, "cost_of", lambda *_: TrialCost(8, "mm", 1 << 30, 501.0))
     with structlog.testing.capture_logs() as told:
@@ -143,8 +142,8 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     (refused,) = [event for event in told if event["event"] == "verdict.refused"]
     for word in ("1002 s", "node 8, mm", "1,073,741,824 steps", "clock has 1000 s"):
         assert word in refused["reason"]
-    attested = replace(court.jobs[0].rules, adjudication=Adjudication.ATTESTED)
-    other = court.add(court.jobs[0].uri, rules=attested)
+    patient = replace(court.jobs[0].rules, clock=1002)
+    other = court.add(court.jobs[0].uri, rules=patient)
     assert until(court.tick) == [other]
 
 

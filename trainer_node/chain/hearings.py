@@ -13,7 +13,6 @@ from referee_py.commit import Record
 from referee_py.element import NO_ENTRY, Entry
 from referee_py.panel.state import (
     ZERO,
-    Adjudication,
     HearingPhase,
     HearingState,
     HearingTerms,
@@ -93,12 +92,10 @@ def hearing_view(
     if told is None:
         raise RpcCorrupt(f"the endpoint has no event of hearing {hearing_id}; use one with complete logs")
     submission, dispute = submission_of(told["submission"]), dispute_of(told["dispute"])
-    # NOTE: of an on-chain hearing only its trial says, by its id, what it is about.
-    kept = submission.hash() if raw.adjudication != Adjudication.ON_CHAIN else ZERO
+    # NOTE: without verifiers only the hearing's trial says, by its id, what it is about.
+    kept = submission.hash() if job.rules.has_verifiers else ZERO
     if kept != raw.file or dispute_hash(dispute) != submission.dispute:
         raise RpcCorrupt(f"the event of hearing {hearing_id} is of another submission")
-    if raw.adjudication != job.rules.adjudication:
-        raise RpcCorrupt(f"hearing {hearing_id} is of another adjudication than its job: {raw.adjudication}")
     if max(raw.side, raw.appellant) > 1 or raw.losers > 3:
         sides = f"side {raw.side}, appellant {raw.appellant}, losers {raw.losers}"
         raise RpcCorrupt(f"hearing {hearing_id}: {sides} cannot be")

@@ -16,7 +16,7 @@ from referee_py.game.jobs import JobPhase
 from referee_py.game.shown import match_id as match_id_of
 from referee_py.game.shown import position_hash
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
-from referee_py.panel.state import Adjudication, Rules
+from referee_py.panel.state import Rules
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
@@ -223,7 +223,6 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         reveal_period=terms.revealPeriod,
         challenge_period=terms.challengePeriod,
         rules=Rules(
-            known(Adjudication, terms.rules.adjudication, f"job {job_id}"),
             terms.rules.threshold,
             terms.rules.verdictPeriod,
             terms.rules.appealPeriod,

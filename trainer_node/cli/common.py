@@ -71,6 +71,11 @@ SERVE = {**_CHAIN, **_SERVER}
 DAEMON = {**_CHAIN, **_KEY, **_SERVER, **_DAEMON}
 CHALLENGER = {**DAEMON, **_MODE}
 
+CourtOnlyOption = Annotated[
+    bool,
+    typer.Option("--court-only", help="Without verifiers: the court alone judges a disputed operator."),
+]
+
 
 def with_settings(options: dict[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command these flags; it gets the resulting ``settings`` as its first argument."""

@@ -14,9 +14,8 @@ from referee_py.rounding.mode import is_rounded
 from ..bundle import Bundle
 from ..demo import Result, Scenario, check, digits, middle, play
 from ..faults import Fault, Lie, fits
-from .adjudication import AdjudicationOption, Judged
 from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
-from .common import out
+from .common import CourtOnlyOption, out
 
 ALL = "all"
 
@@ -36,7 +35,7 @@ def demo(
             help=f"Who stands against whom: {', '.join(Scenario)}. In rounded-f64 one trainer only."
         ),
     ] = None,
-    adjudication: AdjudicationOption = Judged.APPEALABLE,
+    court_only: CourtOnlyOption = False,
     steps: Annotated[
         int, typer.Option(help="Training steps of the built-in program.", min=20, max=100_000)
     ] = 300,
@@ -71,7 +70,7 @@ def demo(
         chosen = Scenario.LONE_LIAR if is_rounded(program.terms.mode) else Scenario.TRAINERS
     if fault == ALL:
         lies = [lie for lie in lies if fits(lie, program.terms.mode)]
-    check(chosen, program.terms.mode, adjudication.adjudication, lies)
+    check(chosen, program.terms.mode, lies, court_only=court_only)
     step = fault_step or middle(program.terms.steps)
     if step > program.terms.steps or (fault_node or 0) >= len(program.program.nodes):
         raise typer.BadParameter(
@@ -82,7 +81,7 @@ def demo(
     for lie in lies:
         if len(lies) > 1:
             out.rule(f"[bold]{lie}")
-        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, adjudication.adjudication)
+        results[lie] = play(chosen, Lie(lie, step, fault_node), program, folder, court_only=court_only)
     if len(lies) > 1:
         out.rule("[bold]summary")
         out.print(_summary(results))

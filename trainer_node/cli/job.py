@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 
 from referee_py.errors import InvalidInput
-from referee_py.panel.state import Adjudication
 from referee_py.rounding.mode import is_rounded
 
 from ..bundle import Bundle
@@ -21,12 +20,12 @@ from ..package import load_program
 from ..posting import Offer, post_job
 from ..result import fetch_result, save_result
 from ..store import Store
-from .adjudication import AdjudicationOption, Judged
 from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of, mode_words
 from .common import (
     ACCOUNT,
     CHAIN,
     SERVE,
+    CourtOnlyOption,
     ether,
     moment,
     out,
@@ -61,18 +60,16 @@ def post(
     reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
     challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
     clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 1800,
-    adjudication: AdjudicationOption = Judged.APPEALABLE,
+    court_only: CourtOnlyOption = False,
     verdict: Annotated[int, typer.Option(help="Seconds for the verifiers' verdict.")] = 1800,
     appeal: Annotated[
         int, typer.Option(help="Seconds to appeal from a verdict, and for its signers to stand by it.")
     ] = 1800,
     verifier: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Address of a verifier; repeat it. All registered ones if not given; none if on-chain."
-        ),
+        typer.Option(help="Address of a verifier; repeat it. All registered ones if not given."),
     ] = None,
-    threshold: Annotated[int, typer.Option(help="How many verifiers decide; 0 is a majority.")] = 0,
+    threshold: Annotated[int, typer.Option(help="How many verifiers make a verdict; 0 is a majority.")] = 0,
     mode: ModeOption = None,
     bits: BitsOption = None,
     bounds: BoundsOption = None,
@@ -87,12 +84,14 @@ def post(
     content = content.with_mode(mode_of(mode, bits, bounds, log, content.terms.mode))
     client = reader(settings)
     verifiers = verifier or []
-    if adjudication is not Judged.ON_CHAIN and not verifiers:
+    if court_only and (verifiers or threshold):
+        raise InvalidInput("--court-only means without verifiers; leave out --verifier and --threshold")
+    if not court_only and not verifiers:
         verifiers = [address for address, _, _ in client.snapshot().verifiers()]
         if not verifiers:
             raise InvalidInput(
                 "no verifier is registered; register one with `assay verifier register`, or post with "
-                "--adjudication on-chain"
+                "--court-only"
             )
     if settings.public_uri is None and not settings.port:
         raise InvalidInput(
@@ -107,7 +106,6 @@ def post(
         reveal_period=reveal,
         challenge_period=challenge,
         clock=clock,
-        adjudication=adjudication.adjudication,
         verdict_period=verdict,
         appeal_period=appeal,
         verifiers=tuple(verifiers),
@@ -219,13 +217,13 @@ def withdraw(settings: Settings) -> None:
 def _judges(job: Job) -> str:
     """Who judges the operator that a match comes down to."""
     rules = job.rules
-    if rules.adjudication is Adjudication.ON_CHAIN:
+    if not rules.has_verifiers:
         return "the court judges them"
     verifiers = f"{rules.threshold} of {len(job.verifiers)}: {', '.join(map(short, job.verifiers))}"
-    words = f"verifiers judge them in {rules.verdict_period} s, {verifiers}"
-    if rules.adjudication is Adjudication.ATTESTED:
-        return words
-    return f"{words}; the court on appeal within {rules.appeal_period} s, and without a verdict"
+    return (
+        f"verifiers judge them in {rules.verdict_period} s, {verifiers}; "
+        f"the court on appeal within {rules.appeal_period} s, and without a verdict"
+    )
 
 
 def _print_terms(job: Job, behind: int) -> None:

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from referee_py.errors import InvalidInput
 from referee_py.game.state import Reason
-from referee_py.panel.state import Adjudication
 from referee_py.rounding.mode import is_rounded
 
 from ..faults import EXPECTED, HONEST, Fault, Lie
@@ -23,7 +22,6 @@ CASES = {
     Reason.INPUT_STEP: "case 2d: an input is not the number of the step",
     Reason.LOG: "case 3: a rounding log is not the one that the trainer has committed to",
     Reason.OPERATOR: "case 4: the operator gives something else",
-    Reason.UNRESOLVED: "undecided: the verifiers did not answer",
 }
 
 
@@ -60,7 +58,7 @@ class Part:
 ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
 
 
-def check(scenario: Scenario, mode: int, adjudication: Adjudication, faults: Sequence[Fault]) -> None:
+def check(scenario: Scenario, mode: int, faults: Sequence[Fault], *, court_only: bool = False) -> None:
     """Raises InvalidInput for a scenario that such a job cannot have, or in which these lies do not matter."""
     if is_rounded(mode) and scenario not in (Scenario.LONE_LIAR, Scenario.CHALLENGER):
         raise InvalidInput(
@@ -69,10 +67,10 @@ def check(scenario: Scenario, mode: int, adjudication: Adjudication, faults: Seq
         )
     if scenario not in ABOUT_VERDICTS:
         return
-    if adjudication is not Adjudication.APPEALABLE:
+    if court_only:
         raise InvalidInput(
-            f"scenario {scenario} is about appeals from verdicts, of which there are none in a job that is "
-            f"{adjudication.name.lower()}; leave out --adjudication"
+            f"scenario {scenario} is about appeals from verdicts, and without verifiers there are none; "
+            "leave out --court-only"
         )
     if others := [fault for fault in faults if EXPECTED.get(fault) is not Reason.OPERATOR]:
         raise InvalidInput(

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from referee_py.errors import AssayError
 from referee_py.execute import Run
-from referee_py.panel.state import Adjudication
 from referee_py.program import Terms
 from referee_py.rounding.mode import is_rounded
 
@@ -63,12 +62,13 @@ def play(
     lie: Lie,
     bundle: Bundle,
     folder: Path,
-    adjudication: Adjudication = Adjudication.APPEALABLE,
+    *,
+    court_only: bool = False,
 ) -> Result:
-    """Play it in ``folder``, telling what happens."""
+    """Play it in ``folder``, telling what happens. ``court_only``: without verifiers."""
     configure_logging(level="warning")
     parts = cast(scenario, lie, bundle.terms.steps)
-    verifiers = () if adjudication is Adjudication.ON_CHAIN else VERIFIERS
+    verifiers = () if court_only else VERIFIERS
     lying = verifiers if scenario is Scenario.LYING_VERIFIERS else ()
     names = [*(part.name for part in parts), *verifiers]
     began = time.monotonic()
@@ -100,7 +100,7 @@ def play(
         say(f"anvil runs at {stage.rpc_url}; contracts are deployed, {judges}")
         first = client.block().number + 1
         before = wealth(client, stage.accounts)
-        job_id = _post(stage, client, bundle, parts, server, periods, adjudication, len(lying) or 1)
+        job_id = _post(stage, client, bundle, parts, server, periods, len(lying) or 1)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
             stage.start_part(part, evaluator=EVALUATORS[part.role])
@@ -188,7 +188,6 @@ def _post(
     parts: list[Part],
     server: ArtifactServer,
     periods: Periods,
-    adjudication: Adjudication,
     threshold: int,
 ) -> int:
     offer = Offer(
@@ -199,7 +198,6 @@ def _post(
         reveal_period=30,
         challenge_period=periods.challenge,
         clock=periods.clock,
-        adjudication=adjudication,
         verdict_period=periods.verdict,
         appeal_period=periods.clock,
         verifiers=tuple(stage.accounts[name] for name in VERIFIERS if name in stage.accounts),
