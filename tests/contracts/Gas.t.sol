@@ -7,7 +7,7 @@ import {Step} from "./support/Positions.sol";
 import {Runs} from "./support/Runs.sol";
 import {Trees} from "./support/Trees.sol";
 import {Descent} from "contracts/commit/Descents.sol";
-import {Adjudication, Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, Program, Terms} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Evidence, Exhibit, LogProof, Position, Record} from "contracts/interfaces/IReferee.sol";
 
@@ -200,7 +200,10 @@ contract MatchGasTest is Matches {
         panel.attest(hearingId, s, truth, signature(keys[0], digest));
         _saved("attest, first");
         panel.attest(hearingId, s, truth, signature(keys[1], digest));
-        _saved("attest, deciding");
+        _saved("attest, verdict");
+        pass(VERDICT);
+        panel.proceed(hearingId, s);
+        _saved("proceed, verdict stands");
     }
 
     function test_timeout() public {
@@ -247,14 +250,12 @@ contract JobGasTest is Market {
         _saved("challenge and open a match");
         uint256 id = matchOf(job, 7);
         submit(id, 7, 8);
-        decide(id, 7);
-        _saved("deciding vote and settlement");
+        rule(id, 7);
+        _saved("verdict stands, settlement");
     }
 
     function test_anAppeal() public {
-        Terms memory t = terms(2);
-        t.rules.adjudication = Adjudication.Appealable;
-        uint256 job = post(t);
+        uint256 job = post(2);
         for (uint160 n = 1; n < 3; ++n) {
             join(job, person(n));
             commit(job, person(n), 6 + n);
@@ -282,14 +283,17 @@ contract JobGasTest is Market {
     }
 
     function test_theLongestLoops() public {
-        uint256 job = claimed(7);
-        for (uint160 n = 2; n <= 64; ++n) {
-            challenge(job, person(n), 100 + n);
+        uint256[] memory same = new uint256[](16);
+        for (uint256 i = 0; i < 16; ++i) {
+            same[i] = 7;
         }
-        uint256 id = matchOf(job, 7);
-        submit(id, 7, 102);
+        uint256 job = claimed(same);
+        for (uint160 n = 17; n <= 64; ++n) {
+            challenge(job, person(n), 100 + n);
+            winByDefault(job, 7);
+        }
         pass(PERIOD);
-        proceed(id);
+        jobs.finalize(job);
         _saved("void, 64 claims");
     }
 }

@@ -143,7 +143,7 @@ contract ReleasesTest is Market {
         releases.withdraw("1.0", "a bug");
         uint256 id = matchOf(job, 7);
         submit(id, 7, 8);
-        decide(id, 7);
+        rule(id, 7);
         pass(PERIOD);
         jobs.finalize(job);
         credited(person(1), REWARD + STAKE + STAKE / 2 - STAKE / 10, "reward, stake and prize");

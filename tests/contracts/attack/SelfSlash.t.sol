@@ -3,14 +3,14 @@ pragma solidity ^0.8.34;
 
 import {Heard} from "../support/Heard.sol";
 import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
-import {Adjudication, Rules} from "contracts/interfaces/IJobs.sol";
+import {Rules} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice A Jobs contract and a referee in which a signer loses its bond to itself, in three seconds.
 contract Mirror {
     function rulesOf(uint256) external pure returns (Rules memory, uint256) {
-        return (Rules(Adjudication.Appealable, 1, 10, 1, 0), 0);
+        return (Rules(1, 10, 1, 0), 0);
     }
 
     function isVerifier(uint256, address) external pure returns (bool) {

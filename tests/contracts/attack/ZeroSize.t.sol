@@ -8,7 +8,7 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Dispute, Said, Stage, Suit} from "contracts/interfaces/ICourt.sol";
 import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
-import {Adjudication, Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
 import {Docket, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice ATTACK: a program with a tensor without elements whose other dimensions multiply to 2^40 or more. Nodes refuse it, but
@@ -60,7 +60,6 @@ contract ZeroSizeTest is Market {
     function _terms(uint8 slots) private view returns (Terms memory t) {
         t = terms(slots);
         t.program.structureRoot = sha256(abi.encodePacked(uint8(0x03), _structure()));
-        t.rules.adjudication = Adjudication.OnChain;
         t.verifiers = new address[](0);
         t.rules.threshold = 0;
     }

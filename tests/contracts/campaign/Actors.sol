@@ -4,24 +4,15 @@ pragma solidity ^0.8.34;
 import {Stage} from "./Stage.sol";
 import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
 import {DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {
-    Adjudication,
-    Claim,
-    Group,
-    Job,
-    JobPhase,
-    StakedClaim,
-    Terms,
-    Trainer
-} from "contracts/interfaces/IJobs.sol";
+import {Claim, Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 
 /// @title Actors
 /// @notice Three honest people and an honest verifier, who answer at once; and everybody else, who do as they are told.
 ///
-/// Verifiers 0 and 1 are honest, 2 and 3 are not. An attested job names 0, 1 and 2; an appealable one 0, 2 and 3, so that
-/// its verdicts may be lies.
+/// Verifiers 0 and 1 are honest, 2 and 3 are not. A job names none; or 0, 1 and 2; or 0, 2 and 3, so that its verdicts may be
+/// lies.
 abstract contract Actors is Stage {
     struct Asked {
         Subject subject;
@@ -268,20 +259,15 @@ abstract contract Actors is Stage {
 
     // ------------------------------------------------------------------ jobs
 
-    function terms(Adjudication adjudication, uint8 slots, bool withLogs)
-        internal
-        view
-        returns (Terms memory t)
-    {
+    /// @param honest How many of a job's three verifiers are; if zero, there are none.
+    function terms(uint256 honest, uint8 slots, bool withLogs) internal view returns (Terms memory t) {
         (t.program, t.referee, t.slots, t.stake) = (program(withLogs), address(referee), slots, STAKE);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
-        t.rules.adjudication = adjudication;
         (t.rules.verdictPeriod, t.rules.appealPeriod, t.rules.clock) = (PERIOD, PERIOD, CLOCK);
-        if (adjudication == Adjudication.OnChain) return t;
+        if (honest == 0) return t;
         t.rules.threshold = 2;
         t.verifiers = new address[](3);
-        bool attested = adjudication == Adjudication.Attested;
-        (t.verifiers[0], t.verifiers[1]) = (vm.addr(keys[0]), vm.addr(keys[attested ? 1 : 3]));
+        (t.verifiers[0], t.verifiers[1]) = (vm.addr(keys[0]), vm.addr(keys[honest == 2 ? 1 : 3]));
         t.verifiers[2] = vm.addr(keys[2]);
     }
 

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Ledger} from "./Ledger.sol";
 import {DemandState, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {Adjudication, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
+import {JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Docket, IReferee, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
@@ -147,7 +147,8 @@ contract Handler is Ledger {
         if (live.length == MAX_JOBS) revert NotSo("there is room");
         bool withLogs = (seed >> 10) % 4 == 0;
         uint8 slots = withLogs ? 1 : uint8(1 + (seed >> 8) % 3);
-        Terms memory t = terms(Adjudication(seed % 3), slots, withLogs);
+        // NOTE: half of the jobs have verifiers of whom most are not honest.
+        Terms memory t = terms(seed & 1 == 0 ? 1 : seed & 2, slots, withLogs);
         vm.prank(CLIENT);
         uint256 job = jobs.post{value: 10 ether}(t);
         (rounded[job], trainerOf[job]) = (withLogs, person(uint160(seed >> 16) % PEOPLE));

@@ -6,34 +6,8 @@ import {Views} from "../support/Views.sol";
 import {Lapsed} from "./Lapsed.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {IDemands, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {Claim, IJobs, JobPhase, Program, Terms} from "contracts/interfaces/IJobs.sol";
-import {IPanel} from "contracts/interfaces/IPanel.sol";
-import {Position, Reason} from "contracts/interfaces/IReferee.sol";
-
-/// @notice A referee whose match is decided by nobody, as one whose verifiers stay silent.
-contract SilentReferee {
-    IPanel public immutable PANEL;
-
-    constructor(IPanel panel) {
-        PANEL = panel;
-    }
-
-    function check(Program calldata) external pure returns (bytes32) {
-        return 0;
-    }
-
-    function open(uint256, bytes32[2] calldata, address[2] calldata, uint32, Program calldata)
-        external
-        pure
-        returns (uint256)
-    {
-        return 1;
-    }
-
-    function unresolved(IJobs jobs, uint256 job) external {
-        jobs.resolve(job, 1, 0, Reason.Unresolved, new address[](0));
-    }
-}
+import {JobPhase} from "contracts/interfaces/IJobs.sol";
+import {Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What becomes of a job whose logs nobody publishes.
 contract WithheldTest is Lapsed {
@@ -122,29 +96,6 @@ contract WithheldTest is Lapsed {
         credited(AUDITOR, STAKE / 2, "the finder's");
         _finalizedVoid();
         credited(person(3), STAKE, "its stake is back: nobody has shown it wrong");
-    }
-
-    /// @dev In an attested job whose verifiers see no inputs and say nothing.
-    function test_aTrainerDoesNotSaveItsStakeByAMatchThatNobodyDecides() public {
-        SilentReferee crook = new SilentReferee(panel);
-        Terms memory t = roundedTerms();
-        t.referee = address(crook);
-        uint256 job = post(t);
-        join(job, person(1));
-        bytes32 commitment = jobs.commitmentOf(job, person(1), root(7), root(7), "logs", "salt");
-        Claim memory c = claim(7);
-        vm.prank(person(1));
-        jobs.commit(job, commitment);
-        vm.prank(person(1));
-        jobs.reveal(job, c, "logs", "salt");
-        challenge(job, person(2), 8);
-        _lapse(Subject(IJobs(address(jobs)), job, "logs"), digests(1));
-        crook.unresolved(IJobs(address(jobs)), job);
-        inPhase(job, JobPhase.Void);
-        credited(AUDITOR, STAKE / 2, "the finder's");
-        credited(person(1), 0, "the trainer's stake is lost");
-        credited(person(2), STAKE, "its opponent's is not");
-        credited(CLIENT, REWARD, "the reward");
     }
 
     /// @dev Logs that are withheld are withheld once: the first demander is the finder.

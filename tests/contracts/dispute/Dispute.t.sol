@@ -12,7 +12,6 @@ import {LogBlock} from "contracts/commit/Logs.sol";
 import {Case, Opened} from "contracts/element/IRule.sol";
 import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
 import {Opening} from "contracts/interfaces/IExaminer.sol";
-import {Adjudication} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit} from "contracts/interfaces/IReferee.sol";
 
@@ -32,7 +31,7 @@ contract DisputeGasTest is Disputing {
     /// @notice Both sides serve their trees, so whoever is right walks alone; the chain is a dialogue.
     function test_publishedTreesAndAnOperatorTriedOnChain() public {
         kind = "published";
-        open(Adjudication.OnChain);
+        open({verifiers: false});
         vm.snapshotValue("dispute", "before: commit to a challenge", committed);
         vm.snapshotValue("dispute", "before: challenge, without opening the match", challenged);
         _walk(false);
@@ -43,25 +42,28 @@ contract DisputeGasTest is Disputing {
     /// @notice Nobody serves anything: every level, record, output and leaf is shown on the chain, by both.
     function test_everythingShownOnChain() public {
         kind = "interactive";
-        open(Adjudication.OnChain);
+        open({verifiers: false});
         _walk(true);
         _try(true);
         end(8_000_000);
     }
 
     function test_publishedTreesAndAVerdict() public {
-        kind = "attested";
-        open(Adjudication.Attested);
+        kind = "verdict";
+        open({verifiers: true});
         _walk(false);
         _vote(0, "first vote");
         _vote(1, "deciding vote");
+        pass(1 days);
+        calls.push(abi.encodeCall(panel.proceed, (panel.hearingOf(address(referee), matchId), _submission())));
+        flush(CHALLENGER, address(panel), "verdict stands");
         end(1_500_000);
     }
 
     /// @notice The longest sums: one step of 65,536.
     function test_oneStepOfALongSum() public {
         k = 65_536;
-        open(Adjudication.OnChain);
+        open({verifiers: false});
         _walk(false);
         _try(false);
         end(2_000_000);
@@ -166,9 +168,8 @@ contract DisputeGasTest is Disputing {
     // ------------------------------------------------------------------ the verdict
 
     /// @dev The `i`-th verifier finds that side 1 is right.
-    function _vote(uint256 i, string memory name) private {
-        uint256 hearingId = panel.hearingOf(address(referee), matchId);
-        Submission memory s = Submission({
+    function _submission() private view returns (Submission memory) {
+        return Submission({
             matchId: matchId,
             jobs: address(jobs),
             jobId: job,
@@ -178,6 +179,11 @@ contract DisputeGasTest is Disputing {
             records: here.node,
             dispute: keccak256(abi.encode(Large.dispute(k)))
         });
+    }
+
+    function _vote(uint256 i, string memory name) private {
+        uint256 hearingId = panel.hearingOf(address(referee), matchId);
+        Submission memory s = _submission();
         bytes32 record = here.node[1];
         (uint8 v, bytes32 r, bytes32 z) =
             vm.sign(keys[i], panel.verdictDigest(hearingId, Large.STEP, Large.NODE, record));

@@ -13,7 +13,7 @@ import {Referee} from "contracts/Referee.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {IRule} from "contracts/element/IRule.sol";
-import {Adjudication, Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
 import {Docket, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Disputing
@@ -82,7 +82,7 @@ abstract contract Disputing is Base {
     /// @dev NOTE: what is burned is kept as the credit of an account; the first dispute of a deployment, which makes it, costs
     /// 17,100 more.
     function _earlierDispute() private {
-        uint256 earlier = _post(Adjudication.OnChain);
+        uint256 earlier = _post({verifiers: false});
         _claimAs(earlier, address(0xDA), 0);
         _commitAs(earlier, address(0xDB), 1);
         vm.warp(1_700_000_001);
@@ -94,8 +94,8 @@ abstract contract Disputing is Base {
     }
 
     /// @dev A match between the trainer and the challenger. The sum begins with its opening.
-    function open(Adjudication adjudication) internal {
-        job = _post(adjudication);
+    function open(bool verifiers) internal {
+        job = _post(verifiers);
         _claimAs(job, TRAINER, 0);
         _commitAs(job, CHALLENGER, 1);
         committed = _used();
@@ -117,15 +117,14 @@ abstract contract Disputing is Base {
         _saved("open", sum);
     }
 
-    function _post(Adjudication adjudication) private returns (uint256) {
+    function _post(bool verifiers) private returns (uint256) {
         Terms memory t;
         t.program = Large.program(k);
         (t.programFile, t.uri, t.referee) = (keccak256("program"), "https://client.example", address(referee));
         (t.slots, t.stake) = (1, STAKE);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (1 days, 1 days, 1 days);
         (t.rules.clock, t.rules.verdictPeriod, t.rules.appealPeriod) = (1 days, 1 days, 1 days);
-        t.rules.adjudication = adjudication;
-        if (adjudication == Adjudication.Attested) {
+        if (verifiers) {
             (t.rules.threshold, t.verifiers) = (2, new address[](3));
             for (uint256 i = 0; i < 3; ++i) {
                 t.verifiers[i] = vm.addr(keys[i]);

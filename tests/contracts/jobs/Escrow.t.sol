@@ -140,7 +140,7 @@ contract EscrowTest is Market {
         challenge(job, person(2), 7);
         uint256 id = matchOf(job, 7);
         submit(id, 8, 7);
-        decide(id, 7);
+        rule(id, 7);
         credited(person(2), STAKE / 2 - STAKE / 10, "prize");
         credited(verifier(0), STAKE / 20, "first voter");
         credited(verifier(1), STAKE / 20, "second voter");
@@ -155,7 +155,7 @@ contract EscrowTest is Market {
         uint256 job = claimed(8, 9);
         uint256 id = matchOf(job, 8);
         submit(id, 8, 9);
-        decide(id, 7);
+        rule(id, 7);
         credited(verifier(0), STAKE / 10, "a tenth of both stakes, shared");
         eq(burned(), 2 * STAKE - STAKE / 5, "the rest is burned");
         credited(person(1), 0, "side 0");
@@ -174,7 +174,7 @@ contract EscrowTest is Market {
         uint256 job = claimed(7, 8); // both, and the verifiers, are one and the same
         uint256 id = matchOf(job, 7);
         submit(id, 7, 8);
-        decide(id, 8);
+        rule(id, 8);
         uint256 back = jobs.credit(person(2)) + jobs.credit(verifier(0)) + jobs.credit(verifier(1));
         eq(back, STAKE / 2, "what comes back");
         eq(burned(), STAKE / 2, "burned");
@@ -192,6 +192,8 @@ contract EscrowTest is Market {
         submit(id, 7, 8);
         decide(id, 7);
         vote(id, 2, 7);
+        pass(PERIOD);
+        proceed(id);
         uint256 share = t.stake / 10 / 3;
         credited(verifier(2), share, "a third");
         credited(person(1), t.stake / 2 - 3 * share, "the rest of the half");

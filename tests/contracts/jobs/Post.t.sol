@@ -7,7 +7,6 @@ import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Programs} from "contracts/commit/Programs.sol";
 import {
-    Adjudication,
     Claim,
     Group,
     IJobs,
@@ -167,8 +166,6 @@ contract PostTest is Market {
         _refused(t, IJobs.VerifierTwice.selector);
         t.verifiers[2] = CLIENT;
         _refused(t, IJobs.VerifierNotRegistered.selector);
-        t.verifiers = new address[](0);
-        _refused(t, IJobs.BadVerifierCount.selector);
         t.verifiers = new address[](33);
         _refused(t, IJobs.BadVerifierCount.selector);
 
@@ -182,11 +179,10 @@ contract PostTest is Market {
         _refused(terms(1), IJobs.VerifierNotRegistered.selector);
     }
 
-    function test_onChainOnlyMeansWithoutVerifiers() public {
+    function test_noThresholdMeansNoVerifiers() public {
         Terms memory t = terms(1);
-        t.rules.adjudication = Adjudication.OnChain;
-        _refused(t, IJobs.BadVerifierCount.selector);
         t.verifiers = new address[](0);
+        t.rules.threshold = 1;
         _refused(t, IJobs.BadThreshold.selector);
         t.rules.threshold = 0;
         uint256 id = post(t);

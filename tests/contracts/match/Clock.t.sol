@@ -4,6 +4,7 @@ pragma solidity ^0.8.34;
 import {Matches} from "../support/Matches.sol";
 import {Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
+import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit, IReferee, Match, Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice The clocks: strict, never given back, and the same answer whoever asks when.
@@ -91,11 +92,17 @@ contract ClockTest is Matches {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 7, 3, 0, 1));
         Exhibit memory e = exhibit(id, run0, run1);
         submit(id, e);
+        Submission memory s = submission(id, e);
+        vote(id, s, 0, s.records[0]);
+        pass(VERDICT - 1);
+        refuses(IReferee.NotLate.selector);
+        referee.timeout(id);
+        vote(id, s, 1, s.records[0]);
         pass(10 * CLOCK);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id);
-        panel.proceed(panel.hearingOf(address(referee), id), submission(id, e));
-        decided(id, 0, Reason.Unresolved);
+        panel.proceed(panel.hearingOf(address(referee), id), s);
+        decided(id, 2, Reason.Operator);
     }
 
     /// @notice Whatever the pace of the moves: clocks only fall, by exactly the time their side owed a move.

@@ -3,7 +3,6 @@ pragma solidity ^0.8.34;
 
 import {Heard} from "../support/Heard.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {Adjudication} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Reason} from "contracts/interfaces/IReferee.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
@@ -69,7 +68,7 @@ contract AppealsTest is Heard {
 
     // ------------------------------------------------------------------ appeals
 
-    function test_anAttestedLieIsAppealedOverruledAndSlashed() public {
+    function test_aSignedLieIsAppealedOverruledAndSlashed() public {
         _ruled(7, 8, 8);
         appeal(id, person(1));
         tryHonestly(id, 7, 8);
@@ -145,14 +144,18 @@ contract AppealsTest is Heard {
     // ------------------------------------------------------------------ trials without a verdict
 
     function test_withoutAVerdictTheOperatorIsTried() public {
-        _hear(Adjudication.Appealable, 7, 8);
+        _hear(7, 8);
         vote(id, 0, 8);
         (uint256 hearingId, Submission memory s, Dispute memory d) =
             (hearingOf(id), submissionOf(id), disputeOf(id));
         refuses(IPanel.PeriodRunning.selector);
         panel.escalate(hearingId, s, d);
         pass(PERIOD);
-        vm.expectRevert(abi.encodeWithSelector(IPanel.NoVerdict.selector, hearingId));
+        vm.expectRevert(
+            abi.encodeWithSelector(
+                IPanel.WrongHearingPhase.selector, hearingId, HearingPhase.Voting, HearingPhase.Defence
+            )
+        );
         panel.proceed(hearingId, s);
         panel.escalate(hearingId, s, d);
         _in(HearingPhase.Trial);
@@ -163,8 +166,8 @@ contract AppealsTest is Heard {
         _free(0);
     }
 
-    function test_onChainOnlyNobodyVotes() public {
-        _hear(Adjudication.OnChain, 8, 7);
+    function test_withoutVerifiersNobodyVotes() public {
+        _hearInCourt(8, 7);
         Hearing memory h = panel.getHearing(hearingOf(id));
         eq(uint256(h.phase), uint256(HearingPhase.Trial), "tried at once");
         eq(h.until, 0, "no period");
@@ -175,14 +178,14 @@ contract AppealsTest is Heard {
         credited(person(2), STAKE / 2, "prize");
     }
 
-    function test_onChainOnlySilenceLoses() public {
-        _hear(Adjudication.OnChain, 8, 7);
+    function test_withoutVerifiersSilenceLoses() public {
+        _hearInCourt(8, 7);
         tryAlone(id, 1, 8, 7);
         _decided(1, Reason.Timeout);
     }
 
     function test_onlyTheCourtTellsResults() public {
-        _hear(Adjudication.OnChain, 8, 7);
+        _hearInCourt(8, 7);
         uint256 hearingId = hearingOf(id);
         vm.expectRevert(abi.encodeWithSelector(IPanel.NotCourt.selector, address(this)));
         panel.ruled(hearingId | 1, 2, false);

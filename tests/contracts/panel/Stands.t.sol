@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Heard} from "../support/Heard.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {Adjudication, Rules} from "contracts/interfaces/IJobs.sol";
+import {Rules} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Reason, Record} from "contracts/interfaces/IReferee.sol";
 import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
@@ -12,8 +12,8 @@ import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 contract Turncoat {
     Rules private _rules;
 
-    function set(Adjudication adjudication) external {
-        _rules = Rules(adjudication, 2, 1000, 1000, 100);
+    function set(uint8 threshold) external {
+        _rules = Rules(threshold, 1000, 1000, 100);
     }
 
     function rulesOf(uint256) external view returns (Rules memory, uint256) {
@@ -155,7 +155,7 @@ contract StandsTest is Heard {
     }
 
     function test_onlySignersStandInTimeAndForTheirVerdict() public {
-        _hear(Adjudication.Appealable, 7, 8);
+        _hear(7, 8);
         vote(id, 2, 8);
         decide(id, 7);
         appeal(id, person(2));
@@ -184,7 +184,7 @@ contract StandsTest is Heard {
     function test_aJobThatChangesItsMindFreesNoBond() public {
         _ruled(7, 8, 8); // both signers' bonds are held
         Turncoat crook = new Turncoat();
-        crook.set(Adjudication.Attested);
+        crook.set(1);
         (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
         s.jobs = address(crook);
         crook.submit(panel, s, d);
@@ -192,16 +192,32 @@ contract StandsTest is Heard {
         (uint8 v, bytes32 r, bytes32 z) = vm.sign(keys[0], panel.verdictDigest(hearingId, 1, 0, root(8)));
         bytes32 lie = root(8);
         panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
-        crook.set(Adjudication.Appealable);
+        crook.set(0); // as if there were no verifiers
         vm.prank(verifier(0));
         registry.unregister();
         pass(7 days);
-        refuses(IPanel.NoAppeal.selector);
-        panel.escalate(hearingId, s, d);
         panel.proceed(hearingId, s);
+        eq(uint256(panel.getHearing(hearingId).phase), uint256(HearingPhase.Done), "its own hearing is over");
         vm.prank(verifier(0));
         vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.StillHeld.selector, verifier(0), 1));
         registry.withdrawBond();
+    }
+
+    /// @dev Or a bond would be held by a hearing that lets go of none.
+    function test_aHearingThatBeganWithoutVerifiersTakesNoVotesLater() public {
+        _ruled(7, 8, 8);
+        Turncoat crook = new Turncoat();
+        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
+        s.jobs = address(crook);
+        crook.submit(panel, s, d); // a threshold of zero
+        uint256 hearingId = panel.hearingOf(address(crook), id);
+        eq(uint256(panel.getHearing(hearingId).phase), uint256(HearingPhase.Trial), "tried at once");
+        crook.set(1);
+        (uint8 v, bytes32 r, bytes32 z) = vm.sign(keys[2], panel.verdictDigest(hearingId, 1, 0, root(8)));
+        bytes32 lie = root(8);
+        refuses(IPanel.WrongHearingPhase.selector);
+        panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
+        _free(2);
     }
 
     function test_aBondIsTakenOnce() public {

@@ -6,11 +6,11 @@ import {Verdicts} from "../support/Verdicts.sol";
 import {ECDSA} from "@openzeppelin/contracts/utils/cryptography/ECDSA.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Phase, Reason} from "contracts/interfaces/IReferee.sol";
+import {IVerifierRegistry} from "contracts/interfaces/IVerifierRegistry.sol";
 
-/// @notice The verifiers' votes: two of three decide, each counts once, for one hearing only.
+/// @notice The verifiers' votes: two of three make a verdict, each counts once, for one hearing only.
 contract VotesTest is Market {
     uint256 private job;
     uint256 private id;
@@ -39,6 +39,14 @@ contract VotesTest is Market {
         panel.attest(hearingId, s, record, signature);
     }
 
+    /// @dev There is a verdict, from which nobody appeals.
+    function _stands() private {
+        eq(uint256(phaseOf(id)), uint256(HearingPhase.Ruled), "a verdict");
+        eq(uint256(referee.getMatch(id).phase), uint256(Phase.Hearing), "the match waits");
+        pass(PERIOD);
+        proceed(id);
+    }
+
     function _decided(uint8 losers, Reason reason) private view {
         eq(uint256(referee.getMatch(id).phase), uint256(Phase.Done), "match");
         eq(referee.getMatch(id).losers, losers, "losers");
@@ -56,11 +64,14 @@ contract VotesTest is Market {
         eq(hearingId & 0xFF, 0, "room for the numbers of trials");
     }
 
-    function test_theThresholdDecidesAndTheVotersArePaid() public {
+    function test_theThresholdMakesAVerdictAndTheVotersArePaid() public {
         vote(id, 2, 7);
         eq(uint256(phaseOf(id)), uint256(HearingPhase.Voting), "one is not enough");
         vm.prank(address(0xCAFE)); // whoever brings it
         vote(id, 0, 7);
+        eq(panel.getHearing(hearingId).until, block.timestamp + PERIOD, "the time to appeal");
+        credited(verifier(2), 0, "nobody is paid before that");
+        _stands();
         _decided(2, Reason.Operator);
         credited(verifier(2), STAKE / 20, "first voter");
         credited(verifier(0), STAKE / 20, "second voter");
@@ -71,6 +82,7 @@ contract VotesTest is Market {
 
     function test_twoWrongOutputsBothLose() public {
         decide(id, 9);
+        _stands();
         _decided(3, Reason.Operator);
     }
 
@@ -80,6 +92,7 @@ contract VotesTest is Market {
         eq(panel.votes(hearingId, root(8)).length, 1, "votes for the wrong record");
         eq(uint256(phaseOf(id)), uint256(HearingPhase.Voting), "phase");
         vote(id, 2, 7);
+        _stands();
         _decided(2, Reason.Operator);
     }
 
@@ -131,44 +144,42 @@ contract VotesTest is Market {
     function test_votesEndWhenThePeriodEnds() public {
         vote(id, 0, 7);
         bytes memory signed = _signed(keys[1], _digest(7));
-        Submission memory s = submissionOf(id);
+        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
         pass(PERIOD - 1);
         refuses(IPanel.PeriodRunning.selector);
-        panel.proceed(hearingId, s);
+        panel.escalate(hearingId, s, d);
         pass(1);
         _refused(7, signed, IPanel.PeriodOver.selector);
-        panel.proceed(hearingId, s);
-        _decided(0, Reason.Unresolved);
-        inPhase(job, JobPhase.Void);
         refuses(IPanel.WrongHearingPhase.selector);
-        panel.proceed(hearingId, s);
+        panel.proceed(hearingId, s); // silence is no verdict
+        panel.escalate(hearingId, s, d);
+        eq(uint256(phaseOf(id)), uint256(HearingPhase.Trial), "the court judges");
+        _refused(7, signed, IPanel.WrongHearingPhase.selector);
+        refuses(IPanel.WrongHearingPhase.selector);
+        panel.escalate(hearingId, s, d);
     }
 
     function test_nothingAfterTheDecision() public {
         decide(id, 7);
         _refused(7, _signed(keys[2], _digest(7)), IPanel.WrongHearingPhase.selector);
+        _stands();
+        _refused(7, _signed(keys[2], _digest(7)), IPanel.WrongHearingPhase.selector);
         refuses(IReferee.NotLate.selector);
         referee.timeout(id);
     }
 
-    function test_anAttestedJobHasNoAppeal() public {
-        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
-        pass(PERIOD);
-        vm.expectRevert(abi.encodeWithSelector(IPanel.NoAppeal.selector, hearingId));
-        panel.escalate(hearingId, s, d);
-    }
-
-    function test_bondsOfAttestedJobsAreFree() public {
+    function test_aVoteHoldsTheBond() public {
         vote(id, 0, 7);
-        vm.prank(verifier(0));
+        vm.startPrank(verifier(0));
         registry.unregister();
         pass(7 days);
-        vm.prank(verifier(0));
+        vm.expectRevert(abi.encodeWithSelector(IVerifierRegistry.StillHeld.selector, verifier(0), 1));
         registry.withdrawBond();
+        vm.stopPrank();
     }
 
     function test_whatIsShownMustBeWhatWasSubmitted() public {
-        Submission memory s = submissionOf(id);
+        (Submission memory s, Dispute memory d) = (submissionOf(id), disputeOf(id));
         s.node = 1;
         bytes32 record = root(7);
         bytes memory signed = _signed(keys[0], _digest(7));
@@ -176,7 +187,7 @@ contract VotesTest is Market {
         panel.attest(hearingId, s, record, signed);
         pass(PERIOD);
         refuses(IPanel.AnotherSubmission.selector);
-        panel.proceed(hearingId, s);
+        panel.escalate(hearingId, s, d);
     }
 
     function test_aRefereeSubmitsAMatchOnce() public {

@@ -11,7 +11,7 @@ import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
-import {Adjudication, Claim, Group, Rules, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, Group, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Claimed
@@ -98,13 +98,7 @@ abstract contract Claimed is Base {
         t.slots = slots;
         t.stake = STAKE;
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
-        t.rules = Rules({
-            adjudication: Adjudication.Attested,
-            threshold: 2,
-            verdictPeriod: PERIOD,
-            appealPeriod: PERIOD,
-            clock: CLOCK
-        });
+        t.rules = Rules({threshold: 2, verdictPeriod: PERIOD, appealPeriod: PERIOD, clock: CLOCK});
         t.verifiers = new address[](keys.length);
         for (uint256 i = 0; i < keys.length; ++i) {
             t.verifiers[i] = verifier(i);

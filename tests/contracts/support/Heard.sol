@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Market} from "./Market.sol";
-import {Adjudication, Terms} from "contracts/interfaces/IJobs.sol";
+import {Terms} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Phase, Reason} from "contracts/interfaces/IReferee.sol";
 
@@ -15,13 +15,19 @@ abstract contract Heard is Market {
     uint256 internal id;
 
     /// @dev A hearing of what persons 1 and 2 claim.
-    function _hear(Adjudication adjudication, uint256 output0, uint256 output1) internal {
+    function _hear(uint256 output0, uint256 output1) internal {
+        _hear(terms(2), output0, output1);
+    }
+
+    /// @dev The same without verifiers.
+    function _hearInCourt(uint256 output0, uint256 output1) internal {
         Terms memory t = terms(2);
-        t.rules.adjudication = adjudication;
-        if (adjudication == Adjudication.OnChain) {
-            t.verifiers = new address[](0);
-            t.rules.threshold = 0;
-        }
+        t.verifiers = new address[](0);
+        t.rules.threshold = 0;
+        _hear(t, output0, output1);
+    }
+
+    function _hear(Terms memory t, uint256 output0, uint256 output1) private {
         job = post(t);
         join(job, person(1));
         join(job, person(2));
@@ -34,7 +40,7 @@ abstract contract Heard is Market {
     }
 
     function _ruled(uint256 output0, uint256 output1, uint256 verdict) internal {
-        _hear(Adjudication.Appealable, output0, output1);
+        _hear(output0, output1);
         decide(id, verdict);
         _in(HearingPhase.Ruled);
     }

@@ -10,7 +10,7 @@ import {Referee} from "contracts/Referee.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {Adjudication, Program, Rules} from "contracts/interfaces/IJobs.sol";
+import {Program, Rules} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {
     Docket,
@@ -39,7 +39,7 @@ abstract contract Matches is Base {
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    /// @dev NOTE: the operators of these runs are hashes, so the court has no rules for them; their jobs are attested.
+    /// @dev NOTE: the operators of these runs are hashes, so the court has no rules for them; verdicts end their matches.
     address private _court = deploy("Court.sol:Court", abi.encode(address(0), time));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(_court, registry))));
     Referee internal referee =
@@ -62,6 +62,11 @@ abstract contract Matches is Base {
     constructor() {
         vm.warp(1_700_000_000);
         _served = Runs.program();
+        for (uint256 i = 0; i < keys.length; ++i) {
+            vm.deal(vm.addr(keys[i]), 1 ether);
+            vm.prank(vm.addr(keys[i]));
+            registry.register{value: 1 ether}(address(panel), "http://verifier");
+        }
     }
 
     // ------------------------------------------------------------------ the Jobs contract
@@ -71,13 +76,7 @@ abstract contract Matches is Base {
     }
 
     function rulesOf(uint256) external pure returns (Rules memory rules, uint256 stake) {
-        rules = Rules({
-            adjudication: Adjudication.Attested,
-            threshold: 2,
-            verdictPeriod: VERDICT,
-            appealPeriod: VERDICT,
-            clock: CLOCK
-        });
+        rules = Rules({threshold: 2, verdictPeriod: VERDICT, appealPeriod: VERDICT, clock: CLOCK});
         stake = 1 ether;
     }
 
@@ -275,6 +274,13 @@ abstract contract Matches is Base {
         run1 = Runs.make(fault, rounded);
         id = open(run0, run1);
         toRecord(id, run0, run1);
+    }
+
+    /// @dev The `i`-th verifier finds this record right.
+    function vote(uint256 id, Submission memory s, uint256 i, bytes32 right) internal {
+        uint256 hearingId = panel.hearingOf(address(referee), id);
+        bytes32 digest = panel.verdictDigest(hearingId, s.step, s.node, right);
+        panel.attest(hearingId, s, right, signature(keys[i], digest));
     }
 
     function signature(uint256 key, bytes32 digest) internal pure returns (bytes memory) {

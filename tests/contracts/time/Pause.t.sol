@@ -8,7 +8,7 @@ import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Dispute, ICourt, Said, Suit} from "contracts/interfaces/ICourt.sol";
 import {IDemands, Subject} from "contracts/interfaces/IDemands.sol";
-import {Adjudication, IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
+import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Match, Reason} from "contracts/interfaces/IReferee.sol";
 
@@ -111,7 +111,7 @@ contract PauseTest is Heard, Demanded {
     // ------------------------------------------------------------------ hearings and trials
 
     function test_thePeriodsOfAHearingWait() public {
-        _hear(Adjudication.Appealable, 7, 8);
+        _hear(7, 8);
         pass(PERIOD - 1);
         _pause();
         pass(PAUSES / 2);
@@ -131,7 +131,7 @@ contract PauseTest is Heard, Demanded {
     }
 
     function test_theClocksOfATrialWait() public {
-        _hear(Adjudication.OnChain, 7, 8);
+        _hearInCourt(7, 8);
         Dispute memory d = disputeOf(id);
         Suit memory suit = suitOf(id, d);
         uint256 trial = court.trialOf(suit);
