@@ -32,13 +32,16 @@ import {Multicallable} from "solady/utils/Multicallable.sol";
 contract Demands is IDemands, Escrow, Timed, Multicallable {
     // ------------------------------------------------------------------ types
 
-    /// @dev What is open about one root, in the hands of the same members.
+    /// @dev What is open about one root, in one life of its group.
     struct Docket {
-        /// @dev From when extensions count: the first demand, later for each page of logs that was demanded since.
+        /// @dev Of logs, from when extensions count: the first demand, later by the time that was waited for pages since.
         uint64 start;
-        uint64 open;
+        /// @dev Of logs: until when that time has been counted, and the most that may be counted for the pages that are open.
+        uint64 since;
+        uint64 wait;
+        uint32 open;
         /// @dev Of records: how many checkpoints the open ones are of.
-        uint64 checkpoints;
+        uint32 checkpoints;
     }
 
     // ------------------------------------------------------------------ storage
@@ -87,8 +90,8 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         if (places.length > MAX_PLACES) revert TooManyPlaces(places.length, MAX_PLACES);
         bool ofLogs = _ofLogs(places[0].piece);
         Program memory program = subject.jobs.programOf(subject.jobId);
-        uint8 members = ofLogs ? _checkLogs(subject, program) : _checkClaimed(subject);
-        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+        uint32 life = ofLogs ? _checkLogs(subject, program) : _checkClaimed(subject);
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, life);
         Docket storage docket = _dockets[key];
 
         uint256 others = _others(key, docket, places[0]);
@@ -97,7 +100,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         // open gives a whole period more: one after the other, none of them is late.
         uint256 from = _time() + (others + 1) * rules.verdictPeriod;
         uint256 each = ofLogs ? LOG_SECONDS : RECORD_SECONDS;
-        uint64 start = docket.start == 0 ? uint64(_time()) : docket.start;
+        if (ofLogs) _wait(docket);
         (uint64 until, uint256 deposit) = (0, 0);
         for (uint256 i = 0; i < places.length; ++i) {
             Place calldata place = places[i];
@@ -114,10 +117,10 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
             // SAFETY: whoever answers one piece after the other, in the order of demands, is never late.
             until = uint64(from + docket.open * each);
             // SAFETY: whoever follows the run by pages that come as late as they may, 64 of them open at a time, is in time.
-            if (ofLogs) start += uint64(LOG_SECONDS + rules.verdictPeriod / STEP);
+            if (ofLogs) docket.wait += uint64(LOG_SECONDS + rules.verdictPeriod / STEP);
             Demand storage d = _demands[id];
-            (d.demander, d.until, d.members, d.state, d.rank) =
-            (msg.sender, until, members, DemandState.Open, uint8(rank));
+            (d.demander, d.until, d.life, d.state, d.rank) =
+            (msg.sender, uint48(until), life, DemandState.Open, uint8(rank));
             deposit += depositAt(place.piece, rank);
             _add(key, docket, place);
             emit Demanded(
@@ -126,16 +129,13 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
                 subject.root,
                 place,
                 msg.sender,
-                members,
+                life,
                 until,
                 uint8(rank)
             );
         }
-        if (until != 0) {
-            docket.start = start;
-            // SAFETY: the guard against reentrancy spans the call.
-            subject.jobs.extend(subject.jobId, start, until);
-        }
+        // SAFETY: the guard against reentrancy spans the call.
+        if (until != 0) subject.jobs.extend(subject.jobId, subject.root, docket.start, until);
         if (msg.value < deposit) revert WrongDeposit(msg.value, deposit);
         _credit(msg.sender, msg.value - deposit);
     }
@@ -194,14 +194,14 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         if (d.state != DemandState.Open) revert NoSuchDemand();
         bool moot = subject.jobs.phaseOf(subject.jobId) > JobPhase.Closing;
         if (!moot && !_ofLogs(place.piece)) {
-            // INVARIANT: in the challenge phase a root that somebody claims gets no members, so these are all or none of them.
-            (uint8 members, bool claimed) = subject.jobs.standing(subject.jobId, subject.root);
-            moot = !claimed || members != d.members;
+            // NOTE: who claims a root after all who had claimed it lost does not answer for what was demanded of them.
+            (uint32 life, bool claimed) = subject.jobs.standing(subject.jobId, subject.root);
+            moot = !claimed || life != d.life;
         }
         if (!moot && _time() <= d.until) revert NotLate(d.until);
 
         delete _demands[id];
-        _remove(subject, place, d.members);
+        _remove(subject, place, d.life);
         emit Closed(subject.jobId, address(subject.jobs), subject.root, place, !moot);
         _credit(d.demander, depositAt(place.piece, d.rank));
         // SAFETY: the guard against reentrancy spans the call.
@@ -227,11 +227,29 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         if (_open[key][place.tree]++ == 0) ++docket.checkpoints;
     }
 
-    function _remove(Subject calldata subject, Place calldata place, uint8 members) private {
-        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+    /// @dev Counts the time in which pages of logs were open. SAFETY: time that passes, and not pages, or whoever demands pages and
+    /// answers them at once would put the end off for their gas.
+    function _wait(Docket storage docket) private {
+        uint64 now_ = uint64(_time());
+        if (docket.start == 0) docket.start = now_;
+        if (docket.open != 0) {
+            uint64 waited = now_ - docket.since;
+            if (waited > docket.wait) waited = docket.wait;
+            docket.start += waited;
+            docket.wait -= waited;
+        }
+        docket.since = now_;
+    }
+
+    function _remove(Subject calldata subject, Place calldata place, uint32 life) private {
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, life);
         Docket storage docket = _dockets[key];
+        if (_ofLogs(place.piece)) {
+            _wait(docket);
+            if (--docket.open == 0) docket.wait = 0;
+            return;
+        }
         --docket.open;
-        if (_ofLogs(place.piece)) return;
         if (--_open[key][place.tree] == 0) --docket.checkpoints;
     }
 
@@ -250,7 +268,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     function _answered(Subject calldata subject, Place calldata place, uint256 size) private {
         Demand storage d = _demands[_id(subject, place)];
         d.state = DemandState.Answered;
-        _remove(subject, place, d.members);
+        _remove(subject, place, d.life);
         (uint256 least, uint256 deposit) = (depositOf(place.piece), depositAt(place.piece, d.rank));
         uint256 fee = PRICE * (ANSWER_GAS + BYTE_GAS * size);
         // NOTE: what one could show without being asked for it is not paid.
@@ -276,13 +294,13 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         return _demands[_id(subject, place)];
     }
 
-    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint8 members)
+    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint32 life)
         external
         view
         returns (uint256)
     {
-        return uint256(_dockets[_key(jobs, jobId, logs, 0)].open)
-            + _dockets[_key(jobs, jobId, root, members)].open;
+        return
+            uint256(_dockets[_key(jobs, jobId, logs, 0)].open) + _dockets[_key(jobs, jobId, root, life)].open;
     }
 
     function openOf(Subject calldata subject, Place calldata place)
@@ -290,8 +308,8 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         view
         returns (uint256 open, uint256 others)
     {
-        uint8 members = _ofLogs(place.piece) ? 0 : _checkClaimed(subject);
-        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, members);
+        uint32 life = _ofLogs(place.piece) ? 0 : _checkClaimed(subject);
+        bytes32 key = _key(subject.jobs, subject.jobId, subject.root, life);
         Docket storage docket = _dockets[key];
         return (docket.open, _others(key, docket, place));
     }
@@ -304,21 +322,21 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         return keccak256(abi.encode(subject, place));
     }
 
-    function _key(IJobs jobs, uint256 jobId, bytes32 root, uint8 members) private pure returns (bytes32) {
-        return keccak256(abi.encode(jobs, jobId, root, members));
+    function _key(IJobs jobs, uint256 jobId, bytes32 root, uint32 life) private pure returns (bytes32) {
+        return keccak256(abi.encode(jobs, jobId, root, life));
     }
 
     /// @dev NOTE: whether the logs are known, `extend` knows.
-    function _checkLogs(Subject calldata subject, Program memory program) private view returns (uint8) {
+    function _checkLogs(Subject calldata subject, Program memory program) private view returns (uint32) {
         if (!Modes.rounded(program.mode) || subject.root != subject.jobs.logsOf(subject.jobId)) {
             revert NoSuchLogs(subject.root);
         }
         return 0;
     }
 
-    function _checkClaimed(Subject calldata subject) private view returns (uint8 members) {
+    function _checkClaimed(Subject calldata subject) private view returns (uint32 life) {
         bool claimed;
-        (members, claimed) = subject.jobs.standing(subject.jobId, subject.root);
+        (life, claimed) = subject.jobs.standing(subject.jobId, subject.root);
         if (!claimed) revert NotClaimed(subject.root);
     }
 

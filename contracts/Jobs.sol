@@ -2,10 +2,9 @@
 pragma solidity ^0.8.34;
 
 import {Timed} from "./Timed.sol";
-import {Hash} from "./commit/Hash.sol";
-import {Merkle} from "./commit/Merkle.sol";
+import {Calls} from "./commit/Calls.sol";
 import {IDemands} from "./interfaces/IDemands.sol";
-import {Claim, Group, JobPhase, KeptJob, MAX_URI, StakedClaim, Trainer} from "./interfaces/IJobs.sol";
+import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/IJobs.sol";
 import {INotary} from "./interfaces/INotary.sol";
 import {Board} from "./jobs/Board.sol";
 import {Withheld} from "./jobs/Withheld.sol";
@@ -21,6 +20,9 @@ contract Jobs is Withheld {
         bytes32 commitment;
         uint64 committedAt;
     }
+
+    /// @notice Each root that challengers bring is dearer by this part of the stake.
+    uint256 private constant FLAT = 16;
 
     uint32 public immutable COMMIT_AGE;
 
@@ -46,7 +48,7 @@ contract Jobs is Withheld {
     function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
         KeptJob storage job = _jobs[jobId];
         Trainer[] storage trainers = _trainers[jobId];
-        _checkStake(job);
+        if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
         if (trainers.length >= job.terms.slots) revert NoFreeSlot(jobId);
         if (_slotOf[jobId][msg.sender] != 0) revert AlreadyJoined(jobId, msg.sender);
 
@@ -76,9 +78,7 @@ contract Jobs is Withheld {
         Trainer storage trainer = _trainer(jobId);
         if (trainer.commitment == 0) revert NothingCommitted(jobId, msg.sender);
         if (trainer.revealed) revert AlreadyClaimed(jobId, msg.sender);
-        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, logs, salt);
-        if (have != trainer.commitment) revert WrongCommitment(have, trainer.commitment);
-        _checkClaim(job, claim);
+        _checkClaim(jobId, job, claim, logs, salt, trainer.commitment);
         if (logs != 0) {
             if (!job.terms.rounded) revert UnexpectedLogs(logs);
             job.logs = logs;
@@ -88,88 +88,93 @@ contract Jobs is Withheld {
         trainer.revealed = true;
         ++job.reveals;
         if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(_time()));
-        _claim(jobId, job, claim.root, claim.last, claim.uri, true);
+        _claim(jobId, job, claim, job.terms.stake, true);
     }
 
-    function commitChallenge(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Challenge) {
+    function commitChallenge(uint256 jobId, bytes32 commitment) external {
         if (commitment == 0) revert EmptyCommitment();
         // NOTE: what counts is that blocks go by, and they do in a pause.
         _challenges[jobId][msg.sender] = Challenge(commitment, uint64(block.timestamp));
         emit ChallengeCommitted(jobId, msg.sender, commitment);
     }
 
-    function challenge(uint256 jobId, Claim calldata claim, bytes32 salt)
-        external
-        payable
-        nonReentrant
-        during(jobId, JobPhase.Challenge)
-    {
+    function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable nonReentrant {
         KeptJob storage job = _jobs[jobId];
-        _checkStake(job);
+        bool closed = phaseOf(jobId) == JobPhase.Closing;
+        if (!closed) _checkPhase(jobId, JobPhase.Challenge);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
         // SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
         if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
-        if (_claims[jobId].length >= MAX_CLAIMS) revert TooManyClaims(jobId);
-        // SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
-        if (_isClaimed(jobId, claim.root)) revert RootClaimed(claim.root);
-        _checkCommitted(jobId, claim, salt);
-        _checkClaim(job, claim);
-
-        _claim(jobId, job, claim.root, claim.last, claim.uri, false);
+        _checkClaim(jobId, job, claim, 0, salt, _ripe(jobId));
+        bool founds = _groupOf[jobId][claim.root] == 0;
+        // SAFETY: were new roots admitted later each would put the end off by a match.
+        if (closed && (founds || !_isReclaimable(jobId, claim.root))) revert RootClosed(claim.root);
+        uint256 stake = priceOf(jobId, claim.root);
+        // SAFETY: at least, not exactly: whoever claims just before another makes the other's claim dearer.
+        if (msg.value < stake) revert WrongStake(msg.value, stake);
+        if (founds) ++job.founded;
+        else ++job.followers;
+        _claim(jobId, job, claim, stake, false);
+        _credit(msg.sender, msg.value - stake);
     }
 
     function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
         KeptJob storage job = _jobs[jobId];
         if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
+        if (_time() < job.settleEnd) revert Settling(job.settleEnd);
         _checkDemands(jobId, job);
 
-        // SAFETY: a root is accepted only if anybody could have disputed it to the end; here somebody found no place, or nobody
-        // could know which root is right.
-        if (_claims[jobId].length == MAX_CLAIMS || job.finder != address(0)) return _void(jobId, job);
-        _burnUnrevealed(jobId, job);
+        // NOTE: who took a slot and showed no claim kept another from it.
+        _credit(BURNED, (_trainers[jobId].length - job.reveals) * job.terms.stake);
         if (job.waiting == 0) {
-            job.ended = JobPhase.Unclaimed;
-            emit Unclaimed(jobId);
             _credit(job.client, job.reward);
+            // SAFETY: a root is accepted only if anybody could have disputed it to the end; without the logs nobody could know which
+            // is right.
+            if (job.finder != address(0)) {
+                job.ended = JobPhase.Void;
+                emit Voided(jobId);
+            } else {
+                job.ended = JobPhase.Unclaimed;
+                emit Unclaimed(jobId);
+            }
             return;
         }
         // INVARIANT: with no match open, every group but the waiting one is dead.
         Group storage group = _groups[jobId][job.waiting - 1];
         job.ended = JobPhase.Accepted;
-        job.acceptedRoot = group.root;
-        job.acceptedLast = group.last;
         emit Accepted(jobId, group.root, group.last);
-        _payGroup(jobId, job, group);
+    }
+
+    function collect(uint256 jobId, uint32 number) external nonReentrant {
+        KeptJob storage job = _jobs[jobId];
+        if (job.ended == JobPhase.None) revert JobRuns(jobId);
+        if (number >= _claims[jobId].length) revert NoSuchClaim(jobId, number);
+        KeptClaim storage claim = _claims[jobId][number];
+        Group storage group = _groups[jobId][claim.group];
+        if (claim.place < group.spokesman) revert LostClaim(jobId, number);
+        if (claim.collected) revert AlreadyCollected(jobId, number);
+
+        claim.collected = true;
+        uint256 amount = claim.stake + (job.ended == JobPhase.Accepted ? _share(job, group, claim) : 0);
+        emit Collected(jobId, claim.owner, number, amount);
+        _credit(claim.owner, amount);
     }
 
     // ------------------------------------------------------------------ money
 
-    /// @dev Stakes back to the members that have not lost; the reward to those of them that hold a slot.
-    function _payGroup(uint256 jobId, KeptJob storage job, Group storage group) private {
-        StakedClaim[] storage claims = _claims[jobId];
-        uint256 slots;
-        for (uint256 i = group.spokesman; i < group.members.length; ++i) {
-            if (claims[group.members[i]].slot) ++slots;
-        }
-        uint256 shareDown = slots == 0 ? 0 : job.reward / slots;
-        uint256 remainder = job.reward - shareDown * slots;
-        for (uint256 i = group.spokesman; i < group.members.length; ++i) {
-            StakedClaim storage member = claims[group.members[i]];
-            uint256 amount = job.terms.stake;
-            if (member.slot || slots == 0) {
-                // NOTE: the remainder goes to the first slot holder; without any it is the whole reward, and goes to
-                // the spokesman.
-                amount += shareDown + remainder;
-                remainder = 0;
-            }
-            _credit(member.owner, amount);
-        }
-    }
-
-    /// @dev Who took a slot and showed no claim kept another from it.
-    function _burnUnrevealed(uint256 jobId, KeptJob storage job) private {
-        uint256 unrevealed = _trainers[jobId].length - job.reveals;
-        _credit(BURNED, unrevealed * job.terms.stake);
+    /// @dev Of the reward, which is shared by the members that hold slots and have not lost. INVARIANT: of an accepted job all claims
+    /// that are not lost are of one group, whose spokesman does not change any more.
+    function _share(KeptJob storage job, Group storage group, KeptClaim storage claim)
+        private
+        view
+        returns (uint256)
+    {
+        bool speaks = claim.place == group.spokesman;
+        if (group.slots <= group.spokesman) return speaks ? job.reward : 0;
+        if (!claim.slot) return 0;
+        uint256 slots = group.slots - group.spokesman;
+        // NOTE: the remainder goes to the first of them.
+        return job.reward / slots + (speaks ? job.reward % slots : 0);
     }
 
     // ------------------------------------------------------------------ views
@@ -183,15 +188,12 @@ contract Jobs is Withheld {
         return (committed.commitment, committed.committedAt);
     }
 
-    function commitmentOf(
-        uint256 jobId,
-        address sender,
-        bytes32 root,
-        bytes32 last,
-        bytes32 logs,
-        bytes32 salt
-    ) external view returns (bytes32) {
-        return Hash.commitment(jobId, sender, root, last, logs, salt);
+    function commitmentOf(uint256, address, bytes32, bytes32, bytes32, bytes32)
+        external
+        view
+        returns (bytes32)
+    {
+        Calls.relay(address(NOTARY));
     }
 
     function _trainer(uint256 jobId) private view returns (Trainer storage) {
@@ -200,25 +202,38 @@ contract Jobs is Withheld {
         return _trainers[jobId][slot - 1];
     }
 
-    function _checkStake(KeptJob storage job) private view {
-        if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
+    function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
+        KeptJob storage job = _jobs[jobId];
+        if (_groupOf[jobId][root] != 0) return job.terms.stake << (job.followers + 1);
+        return job.terms.stake * (FLAT + job.founded) / FLAT;
     }
 
-    /// @dev SAFETY: who has seen a claim on its way into a block can commit to it in that block at the earliest, so the claim
-    /// has `COMMIT_AGE` seconds of blocks to get in before a copy of it is old enough.
-    function _checkCommitted(uint256 jobId, Claim calldata claim, bytes32 salt) private view {
+    /// @dev A claim of this root was lost, and another stands, or it can be claimed again.
+    function _isReclaimable(uint256 jobId, bytes32 root) private view returns (bool) {
+        Group storage group = _groups[jobId][_groupOf[jobId][root] - 1];
+        if (group.spokesman == 0) return false;
+        return group.spokesman < group.members.length || _time() < group.until;
+    }
+
+    /// @dev What the sender has committed to challenge with. SAFETY: who has seen a claim on its way into a block can commit to it in
+    /// that block at the earliest, so the claim has `COMMIT_AGE` seconds of blocks to get in before a copy of it is old enough.
+    function _ripe(uint256 jobId) private view returns (bytes32) {
         Challenge storage committed = _challenges[jobId][msg.sender];
         if (committed.commitment == 0) revert NothingCommitted(jobId, msg.sender);
         uint256 from = uint256(committed.committedAt) + COMMIT_AGE;
         if (block.timestamp < from) revert TooSoon(from);
-        bytes32 have = Hash.commitment(jobId, msg.sender, claim.root, claim.last, 0, salt);
-        if (have != committed.commitment) revert WrongCommitment(have, committed.commitment);
+        return committed.commitment;
     }
 
-    /// @dev `last` must be the last checkpoint of the run.
-    function _checkClaim(KeptJob storage job, Claim calldata claim) private view {
-        if (bytes(claim.uri).length > MAX_URI) revert UriTooLong(bytes(claim.uri).length);
-        uint64 count = job.terms.checkpoints;
-        Merkle.check(Hash.RUN_TREE, claim.root, claim.last, count - 1, Merkle.depth(count), claim.lastPath);
+    function _checkClaim(
+        uint256 jobId,
+        KeptJob storage job,
+        Claim calldata claim,
+        bytes32 logs,
+        bytes32 salt,
+        bytes32 want
+    ) private view {
+        bytes32 have = NOTARY.checkClaim(jobId, msg.sender, job.terms.checkpoints, claim, logs, salt);
+        if (have != want) revert WrongCommitment(have, want);
     }
 }

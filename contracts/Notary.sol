@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
+import {Hash} from "./commit/Hash.sol";
+import {Merkle} from "./commit/Merkle.sol";
 import {Modes} from "./commit/Modes.sol";
 import {
+    Claim,
     Group,
     IJobs,
     Job,
     JobPhase,
     MAX_URI,
+    PAGE,
     Program,
     Rules,
     StakedClaim,
@@ -32,6 +36,9 @@ contract Notary is Reading, INotary {
     /// @notice Keeps every instant far from overflow, and every stake's lock bounded.
     uint32 public constant MAX_PERIOD = 365 days;
 
+    /// @notice So that 15 claims of one root fit their words. NOTE: more than a million ether; there is not enough for 16.
+    uint256 public constant MAX_STAKE = 2 ** 80;
+
     IVerifierRegistry public immutable REGISTRY;
     uint256 public immutable MIN_STAKE;
     uint32 public immutable MIN_PERIOD;
@@ -54,6 +61,7 @@ contract Notary is Reading, INotary {
         // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
         if (Modes.rounded(terms.program.mode) && terms.slots != 1) revert IJobs.OneSlotOnly(terms.slots);
         if (terms.stake < MIN_STAKE) revert IJobs.StakeTooSmall(terms.stake, MIN_STAKE);
+        if (terms.stake > MAX_STAKE) revert IJobs.StakeTooLarge(terms.stake, MAX_STAKE);
         _checkPeriod(terms.trainPeriod);
         _checkPeriod(terms.revealPeriod);
         _checkPeriod(terms.challengePeriod);
@@ -61,6 +69,21 @@ contract Notary is Reading, INotary {
         _checkRules(terms);
         // SAFETY: what is written is encoded here, whatever form it had in calldata, so it can be read for good.
         file = abi.encode(terms);
+    }
+
+    function checkClaim(
+        uint256 jobId,
+        address sender,
+        uint64 checkpoints,
+        Claim calldata claim,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32) {
+        if (bytes(claim.uri).length > MAX_URI) revert IJobs.UriTooLong(bytes(claim.uri).length);
+        Merkle.check(
+            Hash.RUN_TREE, claim.root, claim.last, checkpoints - 1, Merkle.depth(checkpoints), claim.lastPath
+        );
+        return Hash.commitment(msg.sender, jobId, sender, claim.root, claim.last, logs, salt);
     }
 
     function _checkPeriod(uint32 period) private view {
@@ -112,7 +135,26 @@ contract Notary is Reading, INotary {
         address file;
         (job, file) = _readJob(jobId);
         job.terms = _readTerms(file);
-        return (phase, job, _readTrainers(jobId), _readClaims(jobId), _readGroups(jobId));
+        return (phase, job, _readTrainers(jobId), _readClaims(jobId, 0, PAGE), _readGroups(jobId, 0, PAGE));
+    }
+
+    function claimsFrom(uint256 jobId, uint256 from) external view returns (StakedClaim[] memory) {
+        return _readClaims(jobId, from, PAGE);
+    }
+
+    function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory) {
+        return _readGroups(jobId, from, PAGE);
+    }
+
+    function commitmentOf(
+        uint256 jobId,
+        address sender,
+        bytes32 root,
+        bytes32 last,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32) {
+        return Hash.commitment(msg.sender, jobId, sender, root, last, logs, salt);
     }
 
     function programOf(uint256 jobId) external view returns (Program memory) {

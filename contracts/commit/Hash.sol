@@ -75,13 +75,15 @@ library Hash {
 
     /// @notice What a trainer commits to before the claims are shown. It binds chain, contract, job and sender,
     /// so that nobody can copy it.
-    function commitment(uint256 jobId, address sender, bytes32 root, bytes32 last, bytes32 logs, bytes32 salt)
-        internal
-        view
-        returns (bytes32)
-    {
-        return sha(
-            abi.encodePacked(COMMITMENT, block.chainid, address(this), jobId, sender, root, last, logs, salt)
-        );
+    function commitment(
+        address jobs,
+        uint256 jobId,
+        address sender,
+        bytes32 root,
+        bytes32 last,
+        bytes32 logs,
+        bytes32 salt
+    ) internal view returns (bytes32) {
+        return sha(abi.encodePacked(COMMITMENT, block.chainid, jobs, jobId, sender, root, last, logs, salt));
     }
 }

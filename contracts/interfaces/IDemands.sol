@@ -87,10 +87,10 @@ enum DemandState {
 
 struct Demand {
     address demander;
-    /// @dev The last second in which an answer is in time.
-    uint64 until;
-    /// @dev Members of the root's group when it was demanded; zero for logs.
-    uint8 members;
+    /// @dev The last second in which an answer is in time. NOTE: 48 bits, so that a demand is one word.
+    uint48 until;
+    /// @dev Which life of the root it was made in (`IJobs.standing`); zero for logs.
+    uint32 life;
     DemandState state;
     /// @dev How often its deposit is doubled.
     uint8 rank;
@@ -124,7 +124,7 @@ interface IDemands is IEscrow, ITimed {
         bytes32 root,
         Place place,
         address demander,
-        uint8 members,
+        uint32 life,
         uint64 until,
         uint8 rank
     );
@@ -242,8 +242,8 @@ interface IDemands is IEscrow, ITimed {
 
     function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory);
 
-    /// @notice Demands that are open: of the job's logs, and of this root in the hands of so many members.
-    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint8 members)
+    /// @notice Demands that are open: of the job's logs, and of this root in that life.
+    function pending(IJobs jobs, uint256 jobId, bytes32 logs, bytes32 root, uint32 life)
         external
         view
         returns (uint256);

@@ -7,6 +7,8 @@ import {ITimed} from "./ITimekeeper.sol";
 
 // Long enough for any host name and path, short enough to list.
 uint256 constant MAX_URI = 512;
+// Claims and groups that `viewOf` shows; the others are in pages of as many.
+uint256 constant PAGE = 64;
 
 /// @notice One training step as a graph, by its roots. See docs/protocol.md, section 4.
 struct Program {
@@ -45,7 +47,7 @@ struct Terms {
     address referee;
     /// @dev How many trainers are wanted.
     uint8 slots;
-    /// @dev What every claim and every slot puts at risk, in wei.
+    /// @dev What a slot and the first claim of a challenger put at risk, in wei. What later ones do: `IJobs.priceOf`.
     uint256 stake;
     uint32 trainPeriod;
     uint32 revealPeriod;
@@ -102,10 +104,11 @@ struct KeptJob {
     JobPhase ended;
     uint8 commitments;
     uint8 reveals;
-    uint8 openMatches;
-    uint8 waiting;
-    bytes32 acceptedRoot;
-    bytes32 acceptedLast;
+    uint64 settleEnd;
+    uint32 openMatches;
+    uint32 waiting;
+    uint32 founded;
+    uint32 followers;
     bytes32 logs;
     address finder;
 }
@@ -122,13 +125,19 @@ struct Job {
     uint64 challengeEnd;
     /// @dev Zero while the job runs; else how it ended: Accepted, Unclaimed or Void.
     JobPhase ended;
-    /// @dev Commitments made, commitments revealed, matches running.
+    /// @dev Commitments made, commitments revealed.
     uint8 commitments;
     uint8 reveals;
-    uint8 openMatches;
-    /// @dev Number of the waiting group plus one; zero if none waits.
-    uint8 waiting;
-    /// @dev Once Accepted.
+    /// @dev The latest `until` of its groups; zero if none has died.
+    uint64 settleEnd;
+    /// @dev Matches running.
+    uint32 openMatches;
+    /// @dev Number of the waiting group plus one; zero if none waits. Once Accepted: of the accepted one.
+    uint32 waiting;
+    /// @dev Roots that challengers were the first to claim, and challengers' claims of roots that were claimed already.
+    uint32 founded;
+    uint32 followers;
+    /// @dev Once Accepted: the root of the accepted group, and its last checkpoint.
     bytes32 acceptedRoot;
     bytes32 acceptedLast;
     /// @dev A mode with rounding logs: the root of the run's logs, as the one trainer has revealed it. An input of the run
@@ -136,6 +145,9 @@ struct Job {
     bytes32 logs;
     /// @dev Who demanded of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
     address finder;
+    /// @dev How many claims and groups there are.
+    uint32 claims;
+    uint32 groups;
 }
 
 /// @notice A slot holder.
@@ -145,13 +157,29 @@ struct Trainer {
     bytes32 commitment;
 }
 
-/// @notice A claim as it is kept.
+/// @notice A claim as it is kept. Whether it is lost its group says.
+struct KeptClaim {
+    address owner;
+    uint96 stake;
+    uint32 group;
+    /// @dev Its position in the group's members.
+    uint32 place;
+    bool slot;
+    bool collected;
+    string uri;
+}
+
+/// @notice A claim as it is shown.
 struct StakedClaim {
     address owner;
-    uint8 group;
+    /// @dev What it puts at risk, in wei.
+    uint96 stake;
+    uint32 group;
     /// @dev Revealed by a slot holder, as opposed to a challenge.
     bool slot;
     bool lost;
+    /// @dev The job is over, and what the claim gets is credited.
+    bool collected;
     string uri;
 }
 
@@ -162,9 +190,18 @@ struct Group {
     /// @dev The match the group is in, or zero.
     uint256 matchId;
     /// @dev Position in `members` of the spokesman. INVARIANT: exactly the members before it have lost.
-    uint8 spokesman;
+    uint32 spokesman;
+    /// @dev How many members hold slots. INVARIANT: they are the first.
+    uint8 slots;
+    /// @dev How often all members there were had lost.
+    uint32 deaths;
+    /// @dev Once the challenge phase is over. Of a dead group: until then its root can be claimed again. Of one that lives again:
+    /// until then something can be demanded of it.
+    uint64 until;
+    /// @dev Stakes of the members that have not lost.
+    uint96 atRisk;
     /// @dev Claim numbers, in order of arrival.
-    uint8[] members;
+    uint32[] members;
 }
 
 /// @title IJobs
@@ -175,8 +212,10 @@ struct Group {
 ///   loses nothing.
 /// - Ether in = ether out + burned: at all times balance = credits + stakes at risk + rewards in escrow.
 /// - A payment never blocks progress: money is credited, and drawn by whom it belongs to.
-/// - A job has at most 16 slots and 64 claims, so every move has bounded gas. A job that is full ends void: whoever
-///   found no place may have been right.
+/// - Anybody finds a place: claims are not limited in number, and no move costs more gas because there are many.
+/// - Delay is dear: new roots come in the challenge phase only, each dearer than the one before; all groups play at once, so that
+///   the number of matches one after the other is logarithmic in the number of roots; and each further claim of a root costs
+///   twice what the one before did (docs/economics.md).
 /// - No owner, no upgrade.
 ///
 /// ASSUMPTIONS
@@ -203,22 +242,26 @@ interface IJobs is IEscrow, ITimed {
     event Claimed(
         uint256 indexed jobId,
         address indexed owner,
-        uint8 claim,
-        uint8 group,
+        uint32 claim,
+        uint32 group,
         bytes32 root,
         bytes32 last,
+        uint256 stake,
         string uri
     );
     event LogsRevealed(uint256 indexed jobId, bytes32 logs);
     event LogsWithheld(uint256 indexed jobId, address indexed finder);
-    event Waiting(uint256 indexed jobId, uint8 group);
-    event Paired(uint256 indexed jobId, uint256 indexed matchId, uint8 group0, uint8 group1);
+    event Waiting(uint256 indexed jobId, uint32 group);
+    event Paired(uint256 indexed jobId, uint256 indexed matchId, uint32 group0, uint32 group1);
     event Resolved(uint256 indexed jobId, uint256 indexed matchId, uint8 losers, Reason reason);
-    event ClaimLost(uint256 indexed jobId, address indexed owner, uint8 claim);
-    event GroupDied(uint256 indexed jobId, uint8 group);
+    event ClaimLost(uint256 indexed jobId, address indexed owner, uint32 claim);
+    /// @notice All its members have lost. Its root can be claimed again until then, and as long as the challenge phase lasts.
+    event GroupDied(uint256 indexed jobId, uint32 group, uint64 until);
     event Accepted(uint256 indexed jobId, bytes32 root, bytes32 last);
     event Unclaimed(uint256 indexed jobId);
     event Voided(uint256 indexed jobId);
+    /// @notice The job is over, and what the claim gets is its owner's credit.
+    event Collected(uint256 indexed jobId, address indexed owner, uint32 claim, uint256 amount);
 
     // ------------------------------------------------------------------ errors
 
@@ -227,6 +270,7 @@ interface IJobs is IEscrow, ITimed {
     /// @notice A mode with rounding logs has one trainer: another could not know the logs of the first.
     error OneSlotOnly(uint256 slots);
     error StakeTooSmall(uint256 have, uint256 want);
+    error StakeTooLarge(uint256 have, uint256 most);
     error BadPeriod(uint256 have, uint256 min, uint256 max);
     error UriTooLong(uint256 length);
     error BadVerifierCount(uint256 count);
@@ -252,10 +296,16 @@ interface IJobs is IEscrow, ITimed {
     /// @notice A mode with rounding logs: nobody can claim before the trainer's logs are known.
     error LogsNotRevealed(uint256 jobId);
     error AlreadyClaimed(uint256 jobId, address owner);
-    error TooManyClaims(uint256 jobId);
-    /// @notice Somebody who has not lost claims this root already; it can be claimed again when its last claim is lost.
-    error RootClaimed(bytes32 root);
+    /// @notice The challenge phase is over: a root is claimed now only if a claim of it was lost, and as long as another stands or
+    /// its group's `until`.
+    error RootClosed(bytes32 root);
     error MatchesOpen(uint256 jobId, uint256 count);
+    /// @notice Until then somebody may claim the root of a dead group, or demand something of one that lives again.
+    error Settling(uint256 until);
+    error JobRuns(uint256 jobId);
+    error NoSuchClaim(uint256 jobId, uint256 claim);
+    error LostClaim(uint256 jobId, uint256 claim);
+    error AlreadyCollected(uint256 jobId, uint256 claim);
     error NotReferee(address sender, address referee);
     error NoSuchMatch(uint256 jobId, uint256 matchId);
     error MatchTaken(uint256 jobId, uint256 matchId);
@@ -280,11 +330,12 @@ interface IJobs is IEscrow, ITimed {
     /// @param logs The root of the run's rounding logs; zero in a mode that has none.
     function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external;
 
-    /// @notice Challenge: anybody commits to a claim; again replaces what was there.
+    /// @notice Anybody commits to a claim, at any time; again replaces what was there.
     function commitChallenge(uint256 jobId, bytes32 commitment) external;
 
-    /// @notice Challenge: anybody without a claim in this job stakes one that it has committed to `COMMIT_AGE` seconds ago or
-    /// earlier, of a root that no living claim has; the value is the stake, exactly.
+    /// @notice Challenge, Closing: anybody without a claim in this job stakes one that it has committed to `COMMIT_AGE` seconds ago
+    /// or earlier; the value covers `priceOf` the root, and what is more is credited. Challenge: of any root. Closing: of a root of which a claim was lost, as
+    /// long as another stands or its group's `until`. Of a root that somebody claims it speaks after all who have claimed it before.
     /// @dev Whoever sees a claim on its way into a block can commit to it then at the earliest, and has to wait for as long as
     /// that: the claim has all blocks of that time to get in, so nobody takes another's.
     function challenge(uint256 jobId, Claim calldata claim, bytes32 salt) external payable;
@@ -295,21 +346,27 @@ interface IJobs is IEscrow, ITimed {
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Challenge: something of this job was demanded, and may be answered until then. The contract of demands says from when
-    /// extensions count: the first demand under the same root and claimants, later by a minute and the 64th part of a verdict
-    /// period for every page of logs that was demanded there.
+    /// @notice Challenge: something of this job was demanded, and may be answered until then. Of logs the contract of demands says
+    /// from when extensions count: the first demand, later by the time in which pages were open since, at most a minute and the
+    /// 64th part of a verdict period for each; of claimed roots it says zero.
     /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no demand makes it last longer
-    /// than four times a verdict and a challenge period, and 61,440 seconds, counted from that start.
-    function extend(uint256 jobId, uint64 start, uint64 until) external;
+    /// than four times a verdict and a challenge period, and 61,440 seconds, counted from that start, and from a challenge period
+    /// after the reveals at the earliest. SAFETY: of all roots together, because each new one would put the end off anew.
+    /// Closing: of a root that is claimed again after all who claimed it lost, before its group's `until`. That extends nothing.
+    function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
     /// nobody can be shown right, so nothing will be accepted and the job ends void; the trainer loses its stake, unless it
     /// loses it in the match that it is in, or has lost it before. Half of what is lost is the finder's. The game among the others goes on.
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
 
-    /// @notice Closing, no match and no demand open: accepts the root that is left and pays everybody. A job whose logs are
-    /// withheld, or that is full, ends void.
+    /// @notice Closing, no match and no demand open, no root to be claimed again: accepts the root that is left. A job whose logs
+    /// are withheld ends void.
     function finalize(uint256 jobId) external;
+
+    /// @notice The job is over: credits the owner of a claim that is not lost with its stake, and with its share of the reward. Anybody
+    /// may call it, once for each claim.
+    function collect(uint256 jobId, uint32 claim) external;
 
     // ------------------------------------------------------------------ views
 
@@ -319,8 +376,8 @@ interface IJobs is IEscrow, ITimed {
     /// @notice Number of jobs; they are numbered from 1.
     function jobCount() external view returns (uint256);
 
-    /// @notice All of a job: its phase, the slot holders (at most 16), the claims and the groups (at most 64 each), both
-    /// by number. No job has the phase None.
+    /// @notice A job: its phase, the slot holders (at most 16), the first claims and groups (at most `PAGE` each), both by
+    /// number. No job has the phase None.
     /// @dev NOTE: one call, because two calls to a node that follows the chain may see two states.
     function viewOf(uint256 jobId)
         external
@@ -333,7 +390,17 @@ interface IJobs is IEscrow, ITimed {
             Group[] memory groups
         );
 
-    /// @notice Words of storage, from which the Notary makes that.
+    /// @notice The claims from that number on, at most `PAGE`.
+    function claimsFrom(uint256 jobId, uint256 from) external view returns (StakedClaim[] memory);
+
+    /// @notice The groups from that number on, at most `PAGE`.
+    function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory);
+
+    /// @notice What a challenger's claim of this root has to stake now, in wei. Of a new root, the `n`-th from zero that challengers
+    /// bring: `stake * (16 + n) / 16`. Of a root that was claimed before, as the `r`-th such claim from one: `stake * 2^r`.
+    function priceOf(uint256 jobId, bytes32 root) external view returns (uint256);
+
+    /// @notice Words of storage, from which the Notary makes what is shown.
     function wordsAt(bytes32 from, uint256 count) external view returns (bytes32[] memory);
 
     /// @notice The account whose code is the encoding of a job's terms.
@@ -349,8 +416,9 @@ interface IJobs is IEscrow, ITimed {
     /// @notice How a job's operators are judged, and the bond of an appeal: the job's stake.
     function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake);
 
-    /// @notice Whether somebody who has not lost claims this root, and how many have claimed it so far.
-    function standing(uint256 jobId, bytes32 root) external view returns (uint8 members, bool claimed);
+    /// @notice Whether somebody who has not lost claims this root, and in which of its lives, from one, the root then is: another
+    /// begins when it is claimed after all who had claimed it lost.
+    function standing(uint256 jobId, bytes32 root) external view returns (uint32 life, bool claimed);
 
     function isVerifier(uint256 jobId, address account) external view returns (bool);
 
@@ -358,7 +426,7 @@ interface IJobs is IEscrow, ITimed {
     function pairOf(uint256 jobId, uint256 matchId)
         external
         view
-        returns (bool open, uint8 group0, uint8 group1);
+        returns (bool open, uint32 group0, uint32 group1);
 
     /// @notice What an account has committed to challenge with, and when; zero if it has not.
     function challengeOf(uint256 jobId, address account)

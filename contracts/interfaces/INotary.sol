@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./IJobs.sol";
+import {Claim, Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./IJobs.sol";
 import {IVerifierRegistry} from "./IVerifierRegistry.sol";
 
 /// @title INotary
@@ -15,6 +15,17 @@ interface INotary {
     /// @return file The encoding of the terms.
     function check(Terms calldata terms) external view returns (bytes32 programHash, bytes memory file);
 
+    /// @notice Refuses a claim whose `last` is not the last of so many checkpoints, or whose URI is too long.
+    /// @return commitment What the sender must have committed to in this job of the caller.
+    function checkClaim(
+        uint256 jobId,
+        address sender,
+        uint64 checkpoints,
+        Claim calldata claim,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32 commitment);
+
     // Of a job of the caller, who is a Jobs contract: see IJobs.
 
     function viewOf(uint256 jobId)
@@ -27,6 +38,19 @@ interface INotary {
             StakedClaim[] memory claims,
             Group[] memory groups
         );
+
+    function claimsFrom(uint256 jobId, uint256 from) external view returns (StakedClaim[] memory);
+
+    function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory);
+
+    function commitmentOf(
+        uint256 jobId,
+        address sender,
+        bytes32 root,
+        bytes32 last,
+        bytes32 logs,
+        bytes32 salt
+    ) external view returns (bytes32);
 
     function programOf(uint256 jobId) external view returns (Program memory);
 

@@ -131,7 +131,7 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
     }
 
     /// @dev NOTE: a function, so that its code is there once.
-    function _checkPhase(uint256 jobId, JobPhase want) private view {
+    function _checkPhase(uint256 jobId, JobPhase want) internal view {
         JobPhase have = phaseOf(jobId);
         if (have != want) revert WrongPhase(jobId, have, want);
     }

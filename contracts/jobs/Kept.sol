@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {Group, KeptClaim, KeptJob, Trainer} from "../interfaces/IJobs.sol";
 
 /// @title Kept
 /// @notice What Jobs keeps and shows whole. The Notary has the same layout and keeps nothing: it finds by it where Jobs has a word.
@@ -11,6 +11,6 @@ abstract contract Kept {
 
     mapping(uint256 jobId => KeptJob) internal _jobs;
     mapping(uint256 jobId => Trainer[]) internal _trainers;
-    mapping(uint256 jobId => StakedClaim[]) internal _claims;
+    mapping(uint256 jobId => KeptClaim[]) internal _claims;
     mapping(uint256 jobId => Group[]) internal _groups;
 }

@@ -2,11 +2,12 @@
 pragma solidity ^0.8.34;
 
 import {Calls} from "../commit/Calls.sol";
-import {Group, Job, JobPhase, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {Claim, Group, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
 import {INotary} from "../interfaces/INotary.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";
 import {Board} from "./Board.sol";
 import {Address} from "@openzeppelin/contracts/utils/Address.sol";
+import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Pairing
 /// @notice Claims form groups by root; groups meet in matches until one is left.
@@ -15,19 +16,20 @@ import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 ///                                  │no
 ///                                  ▼
 ///                   match (waiting group is side 0) ─▶ losing spokesmen out; groups with a member left enter again
+///
+/// @dev INVARIANT: of the living groups at most one is in no match. So of `g` that live at least `g / 2` spokesmen have lost by the
+/// time that all matches then open are over (docs/economics.md has what follows).
 abstract contract Pairing is Board {
     // ------------------------------------------------------------------ types
 
     struct Pair {
         bool open;
-        uint8 group0;
-        uint8 group1;
+        uint32 group0;
+        uint32 group1;
     }
 
     // ------------------------------------------------------------------ storage
 
-    /// @notice Bounds the gas of every loop over claims.
-    uint256 public constant MAX_CLAIMS = 64;
     /// @notice A winner's share of a lost stake. NOTE: at most half, so that nobody profits from losing to himself.
     uint256 private constant PRIZE_DIVISOR = 2;
     /// @notice The share of the verifiers who decided; where there is a winner, out of its half.
@@ -36,7 +38,7 @@ abstract contract Pairing is Board {
     uint256 private constant OPEN_HEAD = 7 * 0x20;
     /// @dev INVARIANT: in a mode with logs nobody can claim before the one trainer has, so the first group is its, and the first
     /// member of that is its claim.
-    uint8 internal constant TRAINERS_GROUP = 0;
+    uint32 internal constant TRAINERS_GROUP = 0;
 
     mapping(uint256 jobId => mapping(uint256 matchId => Pair)) private _pairs;
     /// @dev Numbers plus one, so that zero says none.
@@ -55,14 +57,14 @@ abstract contract Pairing is Board {
         if (!pair.open) revert NoSuchMatch(jobId, matchId);
         if (losers == 0 || losers > 3) revert BadResult(losers);
 
-        (uint8 group0, uint8 group1) = (pair.group0, pair.group1);
+        (uint32 group0, uint32 group1) = (pair.group0, pair.group1);
         pair.open = false;
         --job.openMatches;
         _groups[jobId][group0].matchId = 0;
         _groups[jobId][group1].matchId = 0;
         emit Resolved(jobId, matchId, losers, reason);
 
-        _settle(jobId, job, group0, group1, losers, deciders);
+        _settle(jobId, group0, group1, losers, deciders);
         // NOTE: at most one match opens here: if the first group finds one waiting, the second waits.
         _reenter(jobId, job, group0);
         _reenter(jobId, job, group1);
@@ -70,46 +72,56 @@ abstract contract Pairing is Board {
 
     // ------------------------------------------------------------------ groups
 
-    /// @dev A proven claim joins the group of its root or founds it. A group without a living member enters.
-    function _claim(
-        uint256 jobId,
-        KeptJob storage job,
-        bytes32 root,
-        bytes32 last,
-        string calldata uri,
-        bool slot
-    ) internal {
+    /// @dev A proven claim joins the group of its root, behind all members that it has, or founds it. A group without a living
+    /// member enters.
+    function _claim(uint256 jobId, KeptJob storage job, Claim calldata claim, uint256 stake, bool slot)
+        internal
+    {
         Group[] storage groups = _groups[jobId];
-        uint256 number = _groupOf[jobId][root];
+        uint256 number = _groupOf[jobId][claim.root];
         if (number == 0) {
             Group storage founded = groups.push();
-            founded.root = root;
-            founded.last = last;
+            founded.root = claim.root;
+            founded.last = claim.last;
             number = groups.length;
-            _groupOf[jobId][root] = number;
+            _groupOf[jobId][claim.root] = number;
         }
-        uint8 groupNumber = uint8(number - 1);
+        uint32 groupNumber = uint32(number - 1);
         Group storage group = groups[groupNumber];
-        bool dead = group.spokesman == group.members.length;
-        uint8 claimNumber = uint8(_claims[jobId].length);
+        uint32 place = uint32(group.members.length);
+        bool dead = group.spokesman == place;
+        uint32 claimNumber = uint32(_claims[jobId].length);
         group.members.push(claimNumber);
+        group.atRisk += SafeCastLib.toUint96(stake);
+        if (slot) ++group.slots;
         _claims[jobId].push(
-            StakedClaim({owner: msg.sender, group: groupNumber, slot: slot, lost: false, uri: uri})
+            KeptClaim({
+                owner: msg.sender,
+                stake: uint96(stake),
+                group: groupNumber,
+                place: place,
+                slot: slot,
+                collected: false,
+                uri: claim.uri
+            })
         );
         _claimOf[jobId][msg.sender] = uint256(claimNumber) + 1;
-        emit Claimed(jobId, msg.sender, claimNumber, groupNumber, root, last, uri);
+        emit Claimed(jobId, msg.sender, claimNumber, groupNumber, claim.root, claim.last, stake, claim.uri);
 
-        if (dead) _enter(jobId, job, groupNumber);
+        if (!dead) return;
+        if (place != 0) _delay(job, group);
+        _enter(jobId, job, groupNumber);
     }
 
     /// @dev A group takes the waiting place, or meets who is there.
-    function _enter(uint256 jobId, KeptJob storage job, uint8 groupNumber) private {
+    function _enter(uint256 jobId, KeptJob storage job, uint32 groupNumber) private {
+        if (job.finder != address(0)) return;
         if (job.waiting == 0) {
             job.waiting = groupNumber + 1;
             emit Waiting(jobId, groupNumber);
             return;
         }
-        uint8 other = job.waiting - 1;
+        uint32 other = job.waiting - 1;
         job.waiting = 0;
         ++job.openMatches;
         Group storage group0 = _groups[jobId][other];
@@ -144,16 +156,25 @@ abstract contract Pairing is Board {
         return abi.decode(answer, (uint256));
     }
 
-    /// @dev After a match: a group with a member left enters again; one without is dead.
-    function _reenter(uint256 jobId, KeptJob storage job, uint8 groupNumber) internal {
-        if (groupNumber == TRAINERS_GROUP) _condemn(jobId, job);
+    /// @dev After a match: a group with a member left enters again; one without is dead. NOTE: where logs are withheld nothing will
+    /// be accepted, so nobody enters, and nobody needs time to claim.
+    function _reenter(uint256 jobId, KeptJob storage job, uint32 groupNumber) internal {
+        if (job.finder != address(0)) {
+            if (groupNumber == TRAINERS_GROUP) _condemn(jobId, job);
+            return;
+        }
         Group storage group = _groups[jobId][groupNumber];
         if (group.spokesman < group.members.length) return _enter(jobId, job, groupNumber);
-        emit GroupDied(jobId, groupNumber);
-        // SAFETY: a bad spokesman can give a right root away, even in the last second. So whoever knows that it is
-        // right gets a challenge period to claim it again. Each extension costs somebody a stake.
-        uint64 extended = uint64(_time()) + job.terms.challengePeriod;
-        if (extended > job.challengeEnd) _setChallenge(jobId, job, extended);
+        // SAFETY: bad spokesmen can give a right root away, even in the last second. So whoever knows that it is right gets a
+        // challenge period to claim it again. Each costs twice what the one before did.
+        _delay(job, group);
+        emit GroupDied(jobId, groupNumber, group.until);
+    }
+
+    /// @dev A root was lost, or is claimed again: a challenge period to claim it, or to demand what it commits to.
+    function _delay(KeptJob storage job, Group storage group) private {
+        group.until = uint64(_time()) + job.terms.challengePeriod;
+        job.settleEnd = group.until;
     }
 
     // ------------------------------------------------------------------ money
@@ -161,17 +182,12 @@ abstract contract Pairing is Board {
     /// @dev Takes the losers' stakes: half to a winner and the verifiers who decided, a tenth of the whole to these; the rest is
     /// burned. SAFETY: were the verifiers' tenth not the winner's, whoever loses to himself with verifiers of his own would
     /// lose less than half.
-    function _settle(
-        uint256 jobId,
-        KeptJob storage job,
-        uint8 group0,
-        uint8 group1,
-        uint8 losers,
-        address[] calldata deciders
-    ) private {
+    function _settle(uint256 jobId, uint32 group0, uint32 group1, uint8 losers, address[] calldata deciders)
+        private
+    {
         uint256 pot;
-        if (losers & 1 != 0) pot += _lose(jobId, job, group0);
-        if (losers & 2 != 0) pot += _lose(jobId, job, group1);
+        if (losers & 1 != 0) pot += _lose(jobId, group0);
+        if (losers & 2 != 0) pot += _lose(jobId, group1);
         uint256 shares;
         if (deciders.length > 0) {
             uint256 shareDown = pot / VERDICT_DIVISOR / deciders.length;
@@ -194,39 +210,21 @@ abstract contract Pairing is Board {
     }
 
     /// @dev A trainer who has withheld its logs loses its claim, unless it has lost it before.
-    function _condemn(uint256 jobId, KeptJob storage job) private {
-        if (job.finder == address(0) || _groups[jobId][TRAINERS_GROUP].spokesman != 0) return;
-        _reward(job.finder, _lose(jobId, job, TRAINERS_GROUP));
+    function _condemn(uint256 jobId, KeptJob storage job) internal {
+        if (_groups[jobId][TRAINERS_GROUP].spokesman != 0) return;
+        _reward(job.finder, _lose(jobId, TRAINERS_GROUP));
     }
 
-    /// @dev A group's spokesman loses its claim; the next member speaks.
-    function _lose(uint256 jobId, KeptJob storage job, uint8 groupNumber) internal returns (uint256 stake) {
+    /// @dev A group's spokesman loses its claim; the next member speaks, or the group is dead. SAFETY: it is another life in which the
+    /// root is claimed again, also where logs are withheld, so that nobody answers for what was demanded of those before.
+    function _lose(uint256 jobId, uint32 groupNumber) internal returns (uint256) {
         Group storage group = _groups[jobId][groupNumber];
-        uint8 claimNumber = group.members[group.spokesman];
-        StakedClaim storage lost = _claims[jobId][claimNumber];
-        lost.lost = true;
-        ++group.spokesman;
+        uint32 claimNumber = group.members[group.spokesman];
+        KeptClaim storage lost = _claims[jobId][claimNumber];
+        if (++group.spokesman == group.members.length) ++group.deaths;
+        group.atRisk -= lost.stake;
         emit ClaimLost(jobId, lost.owner, claimNumber);
-        return job.terms.stake;
-    }
-
-    /// @dev Nobody can be shown right: everybody gets back what is not lost yet. INVARIANT: with no match open, a trainer who has
-    /// withheld its logs has lost its claim.
-    function _void(uint256 jobId, KeptJob storage job) internal {
-        job.ended = JobPhase.Void;
-        job.waiting = 0;
-        uint256 stake = job.terms.stake;
-        _credit(job.client, job.reward);
-        StakedClaim[] storage claims = _claims[jobId];
-        for (uint256 i = 0; i < claims.length; ++i) {
-            if (!claims[i].lost) _credit(claims[i].owner, stake);
-        }
-        // NOTE: a slot that was revealed has become a claim.
-        Trainer[] storage trainers = _trainers[jobId];
-        for (uint256 i = 0; i < trainers.length; ++i) {
-            if (!trainers[i].revealed) _credit(trainers[i].owner, stake);
-        }
-        emit Voided(jobId);
+        return lost.stake;
     }
 
     // ------------------------------------------------------------------ views
@@ -245,10 +243,18 @@ abstract contract Pairing is Board {
         Calls.relay(address(NOTARY));
     }
 
+    function claimsFrom(uint256, uint256) external view returns (StakedClaim[] memory) {
+        Calls.relay(address(NOTARY));
+    }
+
+    function groupsFrom(uint256, uint256) external view returns (Group[] memory) {
+        Calls.relay(address(NOTARY));
+    }
+
     function pairOf(uint256 jobId, uint256 matchId)
         external
         view
-        returns (bool open, uint8 group0, uint8 group1)
+        returns (bool open, uint32 group0, uint32 group1)
     {
         Pair storage pair = _pairs[jobId][matchId];
         return (pair.open, pair.group0, pair.group1);
@@ -262,7 +268,7 @@ abstract contract Pairing is Board {
         return group.spokesman < group.members.length;
     }
 
-    function _spokesman(uint256 jobId, Group storage group) internal view returns (StakedClaim storage) {
+    function _spokesman(uint256 jobId, Group storage group) private view returns (KeptClaim storage) {
         return _claims[jobId][group.members[group.spokesman]];
     }
 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, IJobs, Job, JobPhase, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {Group, IJobs, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
 import {Kept} from "./Kept.sol";
 
 /// @title Reading
 /// @notice The caller's jobs, claims and groups, from the words of its storage. In a word the first field has the lowest bits.
 ///
-///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ four counts ‖ ..,
-///               accepted root, accepted last, logs, finder
+///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
+///               settle end ‖ four counts, logs, finder
 ///     trainer   owner ‖ revealed, commitment
-///     claim     owner ‖ group ‖ slot ‖ lost, uri
-///     group     root, last, match, spokesman, number of members; these elsewhere, 32 a word
+///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
+///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; these elsewhere, 8 a word
 abstract contract Reading is Kept {
     uint256 private constant CONDITION_WORDS = 4;
-    uint256 private constant JOB_WORDS = 12;
+    uint256 private constant JOB_WORDS = 11;
     uint256 private constant TRAINER_WORDS = 2;
-    uint256 private constant CLAIM_WORDS = 2;
+    uint256 private constant CLAIM_WORDS = 3;
     uint256 private constant GROUP_WORDS = 5;
 
     // ------------------------------------------------------------------ what is read
@@ -40,10 +40,19 @@ abstract contract Reading is Kept {
         job.ended = JobPhase(_field(word, 192, 8));
         job.commitments = uint8(_field(word, 200, 8));
         job.reveals = uint8(_field(word, 208, 8));
-        job.openMatches = uint8(_field(word, 216, 8));
-        job.waiting = uint8(_field(word, 224, 8));
-        (job.acceptedRoot, job.acceptedLast, job.logs) = (words[4], words[5], words[6]);
-        job.finder = _account(words[7]);
+        word = words[4];
+        job.settleEnd = uint64(_field(word, 0, 64));
+        job.openMatches = uint32(_field(word, 64, 32));
+        job.waiting = uint32(_field(word, 96, 32));
+        job.founded = uint32(_field(word, 128, 32));
+        job.followers = uint32(_field(word, 160, 32));
+        job.logs = words[5];
+        job.finder = _account(words[6]);
+        if (job.ended == JobPhase.Accepted) {
+            (bytes32[] memory group,) = _page(_groupsSlot(jobId), GROUP_WORDS, job.waiting - 1, 1);
+            (job.acceptedRoot, job.acceptedLast) = (group[0], group[1]);
+        }
+        (job.claims, job.groups) = (uint32(_length(_claimsSlot(jobId))), uint32(_length(_groupsSlot(jobId))));
     }
 
     function _readTrainers(uint256 jobId) internal view returns (Trainer[] memory list) {
@@ -52,7 +61,7 @@ abstract contract Reading is Kept {
         assembly ("memory-safe") {
             slot := kept.slot
         }
-        (bytes32[] memory words,) = _array(slot, TRAINER_WORDS);
+        (bytes32[] memory words,) = _page(slot, TRAINER_WORDS, 0, type(uint8).max);
         list = new Trainer[](words.length / TRAINER_WORDS);
         for (uint256 i = 0; i < list.length; ++i) {
             bytes32 word = words[i * TRAINER_WORDS];
@@ -60,61 +69,100 @@ abstract contract Reading is Kept {
         }
     }
 
-    function _readClaims(uint256 jobId) internal view returns (StakedClaim[] memory list) {
-        StakedClaim[] storage kept = _claims[jobId];
-        uint256 slot;
-        assembly ("memory-safe") {
-            slot := kept.slot
-        }
-        (bytes32[] memory words, uint256 from) = _array(slot, CLAIM_WORDS);
+    function _readClaims(uint256 jobId, uint256 from, uint256 most)
+        internal
+        view
+        returns (StakedClaim[] memory list)
+    {
+        (bytes32[] memory words, uint256 at_) = _page(_claimsSlot(jobId), CLAIM_WORDS, from, most);
+        (, uint256 groups) = _page(_groupsSlot(jobId), GROUP_WORDS, 0, 0);
         list = new StakedClaim[](words.length / CLAIM_WORDS);
         for (uint256 i = 0; i < list.length; ++i) {
-            uint256 at_ = i * CLAIM_WORDS;
-            bytes32 word = words[at_];
+            bytes32 owner = words[i * CLAIM_WORDS];
+            bytes32 word = words[i * CLAIM_WORDS + 1];
+            uint256 group = _field(word, 0, 32);
+            bytes32 state = _word(groups + group * GROUP_WORDS + 3);
             list[i] = StakedClaim({
-                owner: _account(word),
-                group: uint8(_field(word, 160, 8)),
-                slot: _flag(word, 168),
-                lost: _flag(word, 176),
-                uri: _string(from + at_ + 1, words[at_ + 1])
+                owner: _account(owner),
+                stake: uint96(_field(owner, 160, 96)),
+                group: uint32(group),
+                slot: _flag(word, 64),
+                lost: _field(word, 32, 32) < _field(state, 0, 32),
+                collected: _flag(word, 72),
+                uri: _string(at_ + i * CLAIM_WORDS + 2, words[i * CLAIM_WORDS + 2])
             });
         }
     }
 
-    function _readGroups(uint256 jobId) internal view returns (Group[] memory list) {
-        Group[] storage kept = _groups[jobId];
-        uint256 slot;
-        assembly ("memory-safe") {
-            slot := kept.slot
-        }
-        (bytes32[] memory words, uint256 from) = _array(slot, GROUP_WORDS);
+    function _readGroups(uint256 jobId, uint256 from, uint256 most)
+        internal
+        view
+        returns (Group[] memory list)
+    {
+        (bytes32[] memory words, uint256 at_) = _page(_groupsSlot(jobId), GROUP_WORDS, from, most);
         list = new Group[](words.length / GROUP_WORDS);
         for (uint256 i = 0; i < list.length; ++i) {
-            uint256 at_ = i * GROUP_WORDS;
+            uint256 k = i * GROUP_WORDS;
+            bytes32 word = words[k + 3];
             list[i] = Group({
-                root: words[at_],
-                last: words[at_ + 1],
-                matchId: uint256(words[at_ + 2]),
-                spokesman: uint8(_field(words[at_ + 3], 0, 8)),
-                members: _members(from + at_ + 4, uint256(words[at_ + 4]))
+                root: words[k],
+                last: words[k + 1],
+                matchId: uint256(words[k + 2]),
+                spokesman: uint32(_field(word, 0, 32)),
+                slots: uint8(_field(word, 32, 8)),
+                deaths: uint32(_field(word, 40, 32)),
+                until: uint64(_field(word, 72, 64)),
+                atRisk: uint96(_field(word, 136, 96)),
+                members: _members(at_ + k + 4, uint256(words[k + 4]))
             });
         }
     }
 
     // ------------------------------------------------------------------ words
 
-    /// @dev The words of an array's elements, and where they begin.
-    function _array(uint256 slot, uint256 each) private view returns (bytes32[] memory, uint256 from) {
-        uint256 length = uint256(IJobs(msg.sender).wordsAt(bytes32(slot), 1)[0]);
-        from = uint256(keccak256(abi.encode(slot)));
-        return (IJobs(msg.sender).wordsAt(bytes32(from), length * each), from);
+    function _claimsSlot(uint256 jobId) private view returns (uint256 slot) {
+        KeptClaim[] storage kept = _claims[jobId];
+        assembly ("memory-safe") {
+            slot := kept.slot
+        }
     }
 
-    function _members(uint256 slot, uint256 length) private view returns (uint8[] memory list) {
-        bytes32[] memory words = IJobs(msg.sender).wordsAt(keccak256(abi.encode(slot)), (length + 31) / 32);
-        list = new uint8[](length);
+    function _groupsSlot(uint256 jobId) private view returns (uint256 slot) {
+        Group[] storage kept = _groups[jobId];
+        assembly ("memory-safe") {
+            slot := kept.slot
+        }
+    }
+
+    function _word(uint256 slot) private view returns (bytes32) {
+        return IJobs(msg.sender).wordsAt(bytes32(slot), 1)[0];
+    }
+
+    function _length(uint256 slot) private view returns (uint256) {
+        return uint256(_word(slot));
+    }
+
+    /// @dev The words of an array's elements from that one on, so many at most, and where they begin.
+    function _page(uint256 slot, uint256 each, uint256 from, uint256 most)
+        private
+        view
+        returns (bytes32[] memory, uint256)
+    {
+        uint256 length = _length(slot);
+        uint256 count = from < length ? length - from : 0;
+        if (count > most) count = most;
+        uint256 start = uint256(keccak256(abi.encode(slot)));
+        unchecked {
+            start += from * each;
+        }
+        return (IJobs(msg.sender).wordsAt(bytes32(start), count * each), start);
+    }
+
+    function _members(uint256 slot, uint256 length) private view returns (uint32[] memory list) {
+        bytes32[] memory words = IJobs(msg.sender).wordsAt(keccak256(abi.encode(slot)), (length + 7) / 8);
+        list = new uint32[](length);
         for (uint256 i = 0; i < length; ++i) {
-            list[i] = uint8(_field(words[i / 32], 8 * (i % 32), 8));
+            list[i] = uint32(_field(words[i / 8], 32 * (i % 8), 32));
         }
     }
 

@@ -33,17 +33,22 @@ abstract contract Withheld is Pairing {
 
     // ------------------------------------------------------------------ moves
 
-    function extend(uint256 jobId, uint64 start, uint64 until)
-        external
-        onlyDemands
-        during(jobId, JobPhase.Challenge)
-    {
+    function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external onlyDemands {
         KeptJob storage job = _jobs[jobId];
+        if (start == 0 && phaseOf(jobId) == JobPhase.Closing) {
+            // SAFETY: were nothing to be demanded of a root that was lost for what nobody showed, and claimed again, it would be
+            // accepted without. NOTE: the end waits for what is demanded.
+            uint64 last = _groups[jobId][_groupOf[jobId][root] - 1].until;
+            if (_time() < last) return;
+        }
+        _checkPhase(jobId, JobPhase.Challenge);
         // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
         if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
         uint64 period = job.terms.challengePeriod;
         uint64 extended = until + period;
-        uint64 limit = start + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
+        uint64 from = job.revealEnd + period;
+        if (start > from) from = start;
+        uint64 limit = from + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
         if (extended > limit) extended = limit;
         // NOTE: where logs are withheld nothing will be accepted, so nobody needs the time to challenge it; and what nobody answers
         // costs its demander nothing.
@@ -57,13 +62,15 @@ abstract contract Withheld is Pairing {
     {
         KeptJob storage job = _jobs[jobId];
         if (logs) return _withhold(jobId, job, finder);
-        uint8 number = uint8(_groupOf[jobId][root] - 1);
+        uint32 number = uint32(_groupOf[jobId][root] - 1);
         Group storage group = _groups[jobId][number];
         if (group.matchId != 0) revert GroupPlays(jobId, root);
-        // INVARIANT: a living group that plays no match is the one that waits.
+        // INVARIANT: a living group that plays no match is the one that waits; where logs are withheld none does.
         job.waiting = 0;
-        uint256 pot;
-        while (group.spokesman < group.members.length) pot += _lose(jobId, job, number);
+        uint256 pot = group.atRisk;
+        group.atRisk = 0;
+        group.spokesman = uint32(group.members.length);
+        ++group.deaths;
         _reward(finder, pot);
         _reenter(jobId, job, number);
     }
@@ -74,30 +81,29 @@ abstract contract Withheld is Pairing {
         if (job.finder != address(0)) return;
         job.finder = finder;
         emit LogsWithheld(jobId, finder);
-        Group storage group = _groups[jobId][TRAINERS_GROUP];
-        if (group.matchId != 0 || group.spokesman != 0) return;
+        // NOTE: whoever waited plays no more, whichever group it is.
         job.waiting = 0;
-        _reenter(jobId, job, TRAINERS_GROUP);
+        Group storage group = _groups[jobId][TRAINERS_GROUP];
+        if (group.matchId == 0) _condemn(jobId, job);
     }
 
     // ------------------------------------------------------------------ views
 
-    function standing(uint256 jobId, bytes32 root) external view returns (uint8 members, bool claimed) {
+    function standing(uint256 jobId, bytes32 root) external view returns (uint32 life, bool claimed) {
         claimed = _isClaimed(jobId, root);
-        if (claimed) members = uint8(_groups[jobId][_groupOf[jobId][root] - 1].members.length);
+        if (claimed) life = _groups[jobId][_groupOf[jobId][root] - 1].deaths + 1;
     }
 
     function _checkDemandsCall() private view {
         if (msg.sender != address(DEMANDS)) revert NotDemands(msg.sender);
     }
 
-    /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted.
+    /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted. NOTE: where logs are withheld no group
+    /// waits.
     function _checkDemands(uint256 jobId, KeptJob storage job) internal view {
         if (job.waiting == 0) return;
         Group storage group = _groups[jobId][job.waiting - 1];
-        // NOTE: of logs that are known to be withheld nothing more is waited for; nothing can be demanded of others.
-        bytes32 logs = job.finder == address(0) ? job.logs : ~job.logs;
-        uint256 open = DEMANDS.pending(this, jobId, logs, group.root, uint8(group.members.length));
+        uint256 open = DEMANDS.pending(this, jobId, job.logs, group.root, group.deaths + 1);
         if (open != 0) revert DemandsOpen(jobId, open);
     }
 }
