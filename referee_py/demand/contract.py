@@ -45,17 +45,21 @@ def rank_of(opened: int, others: int) -> int:
 class Demand:
     demander: str
     until: int
-    members: int
+    life: int
     rank: int
     state: DemandState = DemandState.OPEN
 
 
 @dataclass(slots=True)
 class Docket:
-    """What is open about one root, in the hands of the same members."""
+    """What is open about one root, in one of its lives."""
 
-    start: int
-    """From when extensions count: the first demand, later for each page of logs that was demanded since."""
+    start: int = 0
+    """Of logs, from when extensions count: the first demand, later by the time that was waited for pages since."""
+    since: int = 0
+    """Of logs: until when that time has been counted."""
+    wait: int = 0
+    """Of logs: the most that may be counted for the pages that are open."""
     open: int = 0
     checkpoints: Counter[int] = field(default_factory=Counter)
     """Of records: how many pieces of a checkpoint are open; none that is zero."""
@@ -69,11 +73,28 @@ class Docket:
         if not place.piece.of_logs:
             self.checkpoints[place.tree] += 1
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: Place, now: int) -> None:
+        if place.piece.of_logs:
+            self.count(now)
         self.open -= 1
         if not place.piece.of_logs:
             self.checkpoints[place.tree] -= 1
             self.checkpoints += Counter()  # without what is zero
+        elif not self.open:
+            self.wait = 0
+
+    def count(self, now: int) -> None:
+        """The time in which pages of logs were open.
+
+        SAFETY: time that passes, and not pages, or whoever demands pages and answers them at once would put the end off
+        for their gas.
+        """
+        self.start = self.start or now
+        if self.open:
+            waited = min(now - self.since, self.wait)
+            self.start += waited
+            self.wait -= waited
+        self.since = now
 
 
 class Jobs(Protocol):
@@ -87,11 +108,11 @@ class Jobs(Protocol):
 
     def standing(self, job_id: int, root: bytes) -> tuple[int, bool]: ...
 
-    def check_extendable(self, job_id: int, now: int) -> None: ...
+    def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None: ...
 
     def verdict_period(self, job_id: int) -> int: ...
 
-    def extend(self, job_id: int, start: int, until: int) -> None: ...
+    def extend(self, job_id: int, start: int, until: int, now: int) -> None: ...
 
     def forfeit(self, job_id: int, root: bytes, logs: bool, finder: str, now: int) -> None: ...
 
@@ -131,8 +152,10 @@ class Demands(Escrow):
         require(len(places) <= MAX_PLACES, refusals.TooManyPlaces, len(places), MAX_PLACES)
         of_logs, tree = places[0].piece.of_logs, places[0].tree
         program = self._jobs.program_of(subject.job_id)
-        members = self._checked(subject, of_logs)
-        docket = deepcopy(self._dockets.get((subject, members), Docket(now)))
+        life = self._checked(subject, of_logs)
+        docket = deepcopy(self._dockets.get((subject, life), Docket()))
+        if of_logs:
+            docket.count(now)
         others = docket.others(places[0])
         period = self._jobs.verdict_period(subject.job_id)
         due = now + (others + 1) * period
@@ -148,19 +171,19 @@ class Demands(Escrow):
             rank = rank_of(docket.open, others)
             room = rank <= MAX_RANK and docket.open < MAX_OPEN
             require(room, refusals.TooManyOpen, docket.open, others)
-            new[place] = Demand(sender, due + docket.open * each, members, rank)
+            new[place] = Demand(sender, due + docket.open * each, life, rank)
             docket.add(place)
             # SAFETY: whoever follows the run by pages that come in their last second, 64 open at a time, is in time.
-            docket.start += (LOG_SECONDS + period // STEP) * of_logs
+            docket.wait += (LOG_SECONDS + period // STEP) * of_logs
         if new:
-            self._jobs.check_extendable(subject.job_id, now)
+            self._jobs.check_extendable(subject.job_id, subject.root, of_logs, now)
         deposit = sum(self.deposit_at(place.piece, demand.rank) for place, demand in new.items())
         require(value >= deposit, refusals.WrongDeposit, value, deposit)
         self.credit(sender, value - deposit)
         if not new:
             return
-        self._jobs.extend(subject.job_id, docket.start, max(demand.until for demand in new.values()))
-        self._dockets[subject, members] = docket
+        self._jobs.extend(subject.job_id, docket.start, max(demand.until for demand in new.values()), now)
+        self._dockets[subject, life] = docket
         self.demands.update({(subject, place): demand for place, demand in new.items()})
 
     def answer(self, subject: Subject, place: Place, answer: Answer, sender: str, now: int) -> None:
@@ -172,7 +195,7 @@ class Demands(Escrow):
         require(now <= demand.until, refusals.AnsweredLate, demand.until)
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)
         demand.state = DemandState.ANSWERED
-        self._dockets[subject, demand.members].remove(place)
+        self._dockets[subject, demand.life].remove(place, now)
         least, deposit = self.deposit_of(place.piece), self.deposit_at(place.piece, demand.rank)
         fee = min(self.price * (ANSWER_GAS + BYTE_GAS * size), least)
         burned = (deposit - least) // 2
@@ -184,12 +207,12 @@ class Demands(Escrow):
         demand, of_logs = self._open(subject, place), place.piece.of_logs
         moot = self._jobs.over(subject.job_id, now)
         if not moot and not of_logs:
-            moot = self._jobs.standing(subject.job_id, subject.root) != (demand.members, True)
+            moot = self._jobs.standing(subject.job_id, subject.root) != (demand.life, True)
         require(moot or now > demand.until, refusals.NotLate, demand.until)
         if not moot:
             self._jobs.forfeit(subject.job_id, subject.root, of_logs, demand.demander, now)
         del self.demands[subject, place]
-        self._dockets[subject, demand.members].remove(place)
+        self._dockets[subject, demand.life].remove(place, now)
         self.credit(demand.demander, self.deposit_at(place.piece, demand.rank))
 
     # --- views ----------------------------------------------------------------------------------------------------
@@ -199,9 +222,9 @@ class Demands(Escrow):
         docket = self._dockets.get((subject, self._checked(subject, place.piece.of_logs)))
         return (docket.open, docket.others(place)) if docket else (0, 0)
 
-    def pending(self, job_id: int, logs: bytes, root: bytes, members: int) -> int:
-        """Demands that are open: of the job's logs, and of this root in the hands of so many members."""
-        keys = (Subject(job_id, logs), 0), (Subject(job_id, root), members)
+    def pending(self, job_id: int, logs: bytes, root: bytes, life: int) -> int:
+        """Demands that are open: of the job's logs, and of this root in that life."""
+        keys = (Subject(job_id, logs), 0), (Subject(job_id, root), life)
         return sum(docket.open for key in keys if (docket := self._dockets.get(key)))
 
     def _open(self, subject: Subject, place: Place) -> Demand:
@@ -211,10 +234,10 @@ class Demands(Escrow):
         return demand
 
     def _checked(self, subject: Subject, of_logs: bool) -> int:
-        """The members who have claimed the root so far; none of logs."""
+        """Which life the claimed root is in; 0 of logs."""
         if of_logs:
             require(self._jobs.logs_of(subject.job_id) == subject.root, refusals.NoSuchLogs, subject.root)
             return 0
-        members, claimed = self._jobs.standing(subject.job_id, subject.root)
+        life, claimed = self._jobs.standing(subject.job_id, subject.root)
         require(claimed, refusals.NotClaimed, subject.root)
-        return members
+        return life

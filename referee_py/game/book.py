@@ -47,7 +47,6 @@ from .state import (
 )
 from .withheld import Withheld
 
-MAX_CLAIMS = 64
 VERDICT_DIVISOR = 10
 """The share of a lost stake that goes to the verifiers who decided; where there is a winner, out of its half."""
 
@@ -115,35 +114,40 @@ class Book(Escrow):
         trainer = job.trainer(sender)
         require(trainer.commitment != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         require(not trainer.revealed, refusals.AlreadyClaimed, sender)
+        _check_claim(job, claim)
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, logs, salt)
         require(have == trainer.commitment, refusals.WrongCommitment, have, trainer.commitment)
-        _check_claim(job, claim)
         require(job.rounded or logs == NO_LOG, refusals.UnexpectedLogs, logs)
         job.logs = logs
         trainer.revealed = True
         if all(t.revealed for t in job.trainers if t.commitment != EMPTY_COMMITMENT):
             self._end_reveal(job, now)
-        self._claim(job_id, claim, sender, slot=True, now=now)
+        self._claim(job_id, claim, sender, job.terms.stake, slot=True, now=now)
 
     def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
-        job = self.during(job_id, JobPhase.CHALLENGE, now)
+        job = self.jobs[job_id]
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
         job.challenges[sender] = (commitment, now + self.behind)
 
     def challenge(self, job_id: int, claim: Claim, salt: bytes, sender: str, value: int, now: int) -> None:
-        job = self.during(job_id, JobPhase.CHALLENGE, now)
-        require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
+        closed = job_id in self.jobs and self.jobs[job_id].phase(now) is JobPhase.CLOSING
+        job = self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
         # SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
         revealed = any(trainer.revealed for trainer in job.trainers)
         require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
-        require(len(job.claims) < MAX_CLAIMS, refusals.TooManyClaims, job_id)
-        # SAFETY: a second claim of a living root would risk nothing, and 64 of them would shut out whoever is right.
-        claimed = any(group.root == claim.root and not group.dead for group in job.groups)
-        require(not claimed, refusals.RootClaimed, claim.root)
         self._check_committed(job_id, claim, salt, sender, now)
-        _check_claim(job, claim)
-        self._claim(job_id, claim, sender, slot=False, now=now)
+        group = job.group_of(claim.root)
+        # SAFETY: were new roots admitted later each would put the end off by a match.
+        require(not closed or (group is not None and group.claimable(now)), refusals.RootClosed, claim.root)
+        stake = job.price_of(claim.root)
+        require(value >= stake, refusals.WrongStake, value, stake)
+        if group is None:
+            job.founded += 1
+        else:
+            job.followers += 1
+        self._claim(job_id, claim, sender, stake, slot=False, now=now)
+        self.credit(sender, value - stake)
 
     def _check_committed(self, job_id: int, claim: Claim, salt: bytes, sender: str, now: int) -> None:
         """Who has seen a claim on its way into a block can commit to it then at the earliest, and then waits."""
@@ -151,30 +155,37 @@ class Book(Escrow):
         require(committed != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
         ripe = at + self.commit_age
         require(now + self.behind >= ripe, refusals.TooSoon, ripe)
+        _check_claim(self.jobs[job_id], claim)
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, NO_LOG, salt)
         require(have == committed, refusals.WrongCommitment, have, committed)
 
     def finalize(self, job_id: int, now: int) -> None:
         job = self.during(job_id, JobPhase.CLOSING, now)
         require(not job.open_matches, refusals.MatchesOpen, job_id, job.open_matches)
+        require(now >= job.settle_end, refusals.Settling, job.settle_end)
         if job.waiting is not None:
             group = job.groups[job.waiting]
-            # NOTE: of logs that are known to be withheld nothing more is waited for; nothing can be demanded of others.
-            logs = job.logs if job.finder is None else bytes(~byte & 0xFF for byte in job.logs)
-            pending = self.demands.pending(job_id, logs, group.root, len(group.members))
+            pending = self.demands.pending(job_id, job.logs, group.root, group.deaths + 1)
             require(not pending, refusals.DemandsOpen, job_id, pending)
-        # A root is accepted only if anybody could have disputed it to the end.
-        if len(job.claims) == MAX_CLAIMS or job.finder is not None:
-            self.void(job)
-            return
         # Who took a slot and showed no claim kept another from it.
         self.credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
         if job.waiting is None:
-            job.ended = JobPhase.UNCLAIMED
+            # A root is accepted only if anybody could have disputed it to the end; without the logs nobody could.
+            job.ended = JobPhase.UNCLAIMED if job.finder is None else JobPhase.VOID
             self.credit(job.client, job.reward)
             return
         job.ended, job.accepted = JobPhase.ACCEPTED, job.waiting
-        self._pay(job, job.groups[job.waiting])
+
+    def collect(self, job_id: int, number: int) -> None:
+        """The job is over: what a claim that is not lost gets is its owner's credit, whoever calls it."""
+        job = self.jobs[job_id]
+        require(job.ended.ended, refusals.JobRuns, job_id)
+        require(number < len(job.claims), refusals.NoSuchClaim, job_id, number)
+        claim = job.claims[number]
+        require(not claim.lost, refusals.LostClaim, job_id, number)
+        require(not claim.collected, refusals.AlreadyCollected, job_id, number)
+        claim.collected = True
+        self.credit(claim.owner, job.due(claim))
 
     # --- moves of Referee -----------------------------------------------------------------------------------------
 
@@ -239,8 +250,9 @@ class Book(Escrow):
     def _end_reveal(self, job: Job, reveal_end: int) -> None:
         job.reveal_end, job.challenge_end = reveal_end, reveal_end + job.terms.challenge_period
 
-    def _claim(self, job_id: int, claim: Claim, sender: str, *, slot: bool, now: int) -> None:
-        """A proven claim joins the group of its root or founds it. A group without a living member enters."""
+    def _claim(self, job_id: int, claim: Claim, sender: str, stake: int, *, slot: bool, now: int) -> None:
+        """A proven claim joins the group of its root, behind all members that it has, or founds it. A group without a
+        living member enters."""
         job = self.jobs[job_id]
         number = next((k for k, group in enumerate(job.groups) if group.root == claim.root), len(job.groups))
         if number == len(job.groups):
@@ -248,13 +260,17 @@ class Book(Escrow):
         group = job.groups[number]
         dead = group.dead
         group.members.append(len(job.claims))
-        job.claims.append(StakedClaim(sender, number, slot))
+        job.claims.append(StakedClaim(sender, stake, number, slot))
         if dead:
+            if len(group.members) > 1:
+                self._delay(job, group, now)
             self._enter(job_id, number, now)
 
     def _enter(self, job_id: int, number: int, now: int) -> None:
-        """A group takes the waiting place, or meets who is there."""
+        """A group takes the waiting place, or meets who is there. Where logs are withheld nobody plays any more."""
         job = self.jobs[job_id]
+        if job.finder is not None:
+            return
         if job.waiting is None:
             job.waiting = number
             return
@@ -293,15 +309,22 @@ class Book(Escrow):
             self.reenter(match.job_id, number, now)
 
     def reenter(self, job_id: int, number: int, now: int) -> None:
-        """A group with a member left enters again; one without is dead."""
+        """A group with a member left enters again; one without is dead. Where logs are withheld neither matters."""
         job = self.jobs[job_id]
-        if number == TRAINERS_GROUP:
-            self._condemn(job)
-        if not job.groups[number].dead:
+        group = job.groups[number]
+        if job.finder is not None:
+            if number == TRAINERS_GROUP:
+                self.condemn(job)
+            return
+        if not group.dead:
             self._enter(job_id, number, now)
             return
-        # SAFETY: a bad spokesman can give a right root away, so whoever knows better may claim it again.
-        job.challenge_end = max(job.challenge_end, now + job.terms.challenge_period)
+        # SAFETY: bad spokesmen can give a right root away, so whoever knows better may claim it again.
+        self._delay(job, group, now)
+
+    def _delay(self, job: Job, group: Group, now: int) -> None:
+        """A root was lost, or is claimed again: a challenge period to claim it, or to demand what it commits to."""
+        group.until = job.settle_end = now + job.terms.challenge_period
 
     # --- money ----------------------------------------------------------------------------------------------------
 
@@ -313,9 +336,7 @@ class Book(Escrow):
         less than half a stake.
         """
         losers = sides(match.state.losers)
-        for side in losers:
-            job.lose(match.groups[side])
-        pot = job.terms.stake * len(losers)
+        pot = sum(job.lose(match.groups[side]) for side in losers)
         shares = 0
         if deciders:
             share_down = pot // VERDICT_DIVISOR // len(deciders)
@@ -335,41 +356,21 @@ class Book(Escrow):
         self.credit(finder, prize)
         self.credit(BURNED, pot - prize)
 
-    def _condemn(self, job: Job) -> None:
+    def condemn(self, job: Job) -> None:
         """A trainer who has withheld its logs loses its claim, unless it has lost it before."""
         if job.finder is not None and job.groups[TRAINERS_GROUP].spokesman == 0:
-            job.lose(TRAINERS_GROUP)
-            self.reward(job.finder, job.terms.stake)
-
-    def void(self, job: Job) -> None:
-        """Nobody can be shown right: everybody gets back what is not lost yet.
-
-        INVARIANT: with no match open, a trainer who has withheld its logs has lost its claim.
-        """
-        job.ended, job.waiting = JobPhase.VOID, None
-        self.credit(job.client, job.reward)
-        for owner in [c.owner for c in job.claims if not c.lost] + [
-            t.owner for t in job.trainers if not t.revealed
-        ]:
-            self.credit(owner, job.terms.stake)
-
-    def _pay(self, job: Job, group: Group) -> None:
-        """Stakes back to the members that have not lost; the reward to those of them that hold a slot."""
-        members = [job.claims[number] for number in group.members[group.spokesman :]]
-        paid = [member for member in members if member.slot] or members[:1]
-        share_down, remainder = divmod(job.reward, len(paid))
-        for member in members:
-            self.credit(member.owner, job.terms.stake)
-        for k, member in enumerate(paid):
-            self.credit(member.owner, share_down + (remainder if k == 0 else 0))
+            self.reward(job.finder, job.lose(TRAINERS_GROUP))
 
     def at_risk(self) -> int:
         """Stakes and rewards that are nobody's credit yet."""
         total = 0
         for job in self.jobs.values():
-            if not job.ended:
-                stakes = sum(not c.lost for c in job.claims) + sum(not t.revealed for t in job.trainers)
-                total += job.reward + stakes * job.terms.stake
+            claims = [claim for claim in job.claims if not claim.lost and not claim.collected]
+            if job.ended:
+                total += sum(job.due(claim) for claim in claims)
+            else:
+                unrevealed = sum(not trainer.revealed for trainer in job.trainers)
+                total += job.reward + unrevealed * job.terms.stake + sum(claim.stake for claim in claims)
         return total
 
 

@@ -12,6 +12,8 @@ from . import refusals
 from .state import MatchState, MatchTerms, ProgramHeader
 
 EMPTY_COMMITMENT = bytes(32)
+FLAT = 16
+"""Each root that challengers bring is dearer by this part of the stake."""
 TRAINERS_GROUP = 0
 """In a mode with logs. INVARIANT: nobody can claim there before the one trainer has."""
 
@@ -68,9 +70,11 @@ class Trainer:
 @dataclass(slots=True)
 class StakedClaim:
     owner: str
+    stake: int
     group: int
     slot: bool
     lost: bool = False
+    collected: bool = False
 
 
 @dataclass(slots=True)
@@ -82,10 +86,18 @@ class Group:
     members: list[int] = field(default_factory=list)
     spokesman: int = 0
     match_id: int = 0
+    deaths: int = 0
+    """How often all members there were had lost."""
+    until: int = 0
+    """The challenge phase is over. Dead: until then the root can be claimed again. Living again: demanded of."""
 
     @property
     def dead(self) -> bool:
         return self.spokesman == len(self.members)
+
+    def claimable(self, now: int) -> bool:
+        """Whether the root can be claimed once the challenge phase is over."""
+        return self.spokesman > 0 and (not self.dead or now < self.until)
 
 
 @dataclass(slots=True)
@@ -113,6 +125,12 @@ class Job:
     trainers: list[Trainer] = field(default_factory=list)
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    settle_end: int = 0
+    """The latest ``until`` of its groups; 0 if none has died."""
+    founded: int = 0
+    """Roots that challengers were the first to claim."""
+    followers: int = 0
+    """Challengers' claims of roots that were claimed already."""
     accepted: int | None = None
     logs: bytes = NO_LOG
     finder: str | None = None
@@ -141,15 +159,47 @@ class Job:
             raise refusals.NotTrainer(f"{sender} holds no slot")
         return found
 
-    def lose(self, group: int) -> None:
-        """The group's spokesman loses its claim; the next member speaks."""
-        members = self.groups[group]
-        self.spokesman(group).lost = True
+    def lose(self, group: int) -> int:
+        """The spokesman loses its claim; the next member speaks, or the group is dead. The stake that is lost."""
+        members, lost = self.groups[group], self.spokesman(group)
+        lost.lost = True
         members.spokesman += 1
+        members.deaths += members.dead
+        return lost.stake
+
+    def group_of(self, root: bytes) -> Group | None:
+        return next((group for group in self.groups if group.root == root), None)
+
+    def price_of(self, root: bytes) -> int:
+        """What a challenger's claim of a root has to stake now."""
+        return claim_price(
+            self.terms.stake, self.founded, self.followers, claimed=self.group_of(root) is not None
+        )
+
+    def due(self, claim: StakedClaim) -> int:
+        """What a claim that is not lost gets when the job is over: its stake, and its share of the reward.
+
+        The reward is shared by the members that hold slots, the remainder is the first one's; it is the spokesman's if
+        none does.
+        """
+        if self.accepted is None:
+            return claim.stake
+        members = [self.claims[k] for k in self.groups[self.accepted].members if not self.claims[k].lost]
+        paid = [member for member in members if member.slot] or members[:1]
+        share_down, remainder = divmod(self.reward, len(paid))
+        if claim not in paid:
+            return claim.stake
+        return claim.stake + share_down + (remainder if claim is paid[0] else 0)
 
     def spokesman(self, group: int) -> StakedClaim:
         members = self.groups[group]
         return self.claims[members.members[members.spokesman]]
+
+
+def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> int:
+    """What a challenger's claim has to stake, in wei, after ``founded`` new roots of challengers and ``followers``
+    claims of roots that were ``claimed`` already (docs/protocol.md, section 6)."""
+    return stake << (followers + 1) if claimed else stake * (FLAT + founded) // FLAT
 
 
 def commitment(

@@ -195,12 +195,28 @@ class AlreadyClaimed(Refusal):
     """The sender has a claim in this job."""
 
 
-class TooManyClaims(Refusal):
-    """The job is full of claims."""
+class RootClosed(Refusal):
+    """The challenge phase is over, and no claim of this root was lost, or the time to claim it again is over, too."""
 
 
-class RootClaimed(Refusal):
-    """Somebody who has not lost claims this root already."""
+class Settling(Refusal):
+    """The root of a dead group can still be claimed again (until)."""
+
+
+class JobRuns(Refusal):
+    """What claims get is known when the job is over."""
+
+
+class NoSuchClaim(Refusal):
+    """The job has no claim of that number (job, claim)."""
+
+
+class LostClaim(Refusal):
+    """A lost claim gets nothing (job, claim)."""
+
+
+class AlreadyCollected(Refusal):
+    """What the claim gets has been credited (job, claim)."""
 
 
 class MatchesOpen(Refusal):

@@ -36,11 +36,14 @@ class Withheld:
         return self._book.jobs[job_id].phase(now).ended
 
     def standing(self, job_id: int, root: bytes) -> tuple[int, bool]:
-        """How many have claimed a root, and whether one of them has not lost; no members if none."""
+        """In which of its lives a root is, from 1, and whether somebody who has not lost claims it; 0 if nobody."""
         group = next((g for g in self._book.jobs[job_id].groups if g.root == root and not g.dead), None)
-        return (len(group.members), True) if group else (0, False)
+        return (group.deaths + 1, True) if group else (0, False)
 
-    def check_extendable(self, job_id: int, now: int) -> None:
+    def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None:
+        """In the challenge phase; or of a root that is claimed again, for a challenge period."""
+        if not of_logs and self._reopened(job_id, root, now):
+            return
         job = self._book.during(job_id, JobPhase.CHALLENGE, now)
         # SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
         revealed = any(trainer.revealed for trainer in job.trainers)
@@ -49,11 +52,18 @@ class Withheld:
     def verdict_period(self, job_id: int) -> int:
         return self._book.jobs[job_id].terms.rules.verdict_period
 
-    def extend(self, job_id: int, start: int, until: int) -> None:
-        """The challenge phase lasts a challenge period longer than an answer may take; not where logs are withheld."""
+    def _reopened(self, job_id: int, root: bytes, now: int) -> bool:
         job = self._book.jobs[job_id]
-        if job.finder is not None:
+        group = job.group_of(root)
+        return job.phase(now) is JobPhase.CLOSING and group is not None and now < group.until
+
+    def extend(self, job_id: int, start: int, until: int, now: int) -> None:
+        """The challenge phase lasts a challenge period longer than an answer may take; not where logs are withheld, nor
+        once it is over."""
+        job = self._book.jobs[job_id]
+        if job.finder is not None or job.phase(now) is JobPhase.CLOSING:
             return
+        start = max(start, job.reveal_end + job.terms.challenge_period)
         limit = start + ROUNDS * (job.terms.rules.verdict_period + job.terms.challenge_period) + LISTS
         job.challenge_end = max(job.challenge_end, min(until + job.terms.challenge_period, limit))
 
@@ -61,19 +71,18 @@ class Withheld:
         """What was demanded nobody has published: the root is lost, or for want of the logs nothing is accepted."""
         book, job = self._book, self._book.jobs[job_id]
         if logs:
-            self._withhold(job_id, finder, now)
+            self._withhold(job_id, finder)
             return
         number = next(k for k, group in enumerate(job.groups) if group.root == root)
         group = job.groups[number]
         require(group.match_id == 0, refusals.GroupPlays, job_id, root)
         job.waiting, lost = None, 0
         while not group.dead:
-            job.lose(number)
-            lost += 1
-        book.reward(finder, lost * job.terms.stake)
+            lost += job.lose(number)
+        book.reward(finder, lost)
         book.reenter(job_id, number, now)
 
-    def _withhold(self, job_id: int, finder: str, now: int) -> None:
+    def _withhold(self, job_id: int, finder: str) -> None:
         """The logs are the one trainer's.
 
         SAFETY: the match that it is in goes on, because who shows it wrong there has the prize; but it enters no other,
@@ -82,8 +91,7 @@ class Withheld:
         job = self._book.jobs[job_id]
         if job.finder is not None:
             return
-        job.finder = finder
-        group = job.groups[TRAINERS_GROUP]
-        if group.match_id == 0 and group.spokesman == 0:
-            job.waiting = None
-            self._book.reenter(job_id, TRAINERS_GROUP, now)
+        # NOTE: whoever waited plays no more, whichever group it is.
+        job.finder, job.waiting = finder, None
+        if job.groups[TRAINERS_GROUP].match_id == 0:
+            self._book.condemn(job)

@@ -105,7 +105,8 @@ class Game:
 
     @property
     def over(self) -> bool:
-        return bool(self.job.ended) and not self.hearings
+        owed = any(not claim.lost and not claim.collected for claim in self.job.claims)
+        return bool(self.job.ended) and not self.hearings and not owed
 
     @property
     def job(self) -> Job:
@@ -143,7 +144,8 @@ class Game:
     def instants(self, now: int) -> list[int]:
         """Instants at which something changes, and their neighbours: where a clock can be wrong by one."""
         job = self.job
-        found = [job.commit_end, job.reveal_end, job.challenge_end]
+        found = [job.commit_end, job.reveal_end, job.challenge_end, job.settle_end]
+        found += [group.until for group in job.groups]
         for match in self.matches:
             state = match.state
             found += [clock.deadline(state, side) for side in (0, 1) if clock.owing(state) >> side & 1]
@@ -171,7 +173,16 @@ class Game:
         rng, sensible = self.rng, self._sensible(now)
         if rng.random() < 0.1:
             name = rng.choice(
-                ("join", "commit", "reveal", "commit_challenge", "challenge", "finalize", "withdraw")
+                (
+                    "join",
+                    "commit",
+                    "reveal",
+                    "commit_challenge",
+                    "challenge",
+                    "finalize",
+                    "collect",
+                    "withdraw",
+                )
             )
             party = rng.choice(self.parties)
         elif sensible:
@@ -198,15 +209,24 @@ class Game:
                 ]
                 return [("reveal", p) for p in committed if not trainers[p.address].revealed]
             case JobPhase.CHALLENGE:
-                open_ = [p for p in parties if p.address not in claimed]
-                committed = [p for p in open_ if p.address in job.challenges]
-                return [("challenge", p) for p in committed] + [
-                    ("commit_challenge", p) for p in open_ if p not in committed
-                ]
+                return self._claiming([p for p in parties if p.address not in claimed])
             case JobPhase.CLOSING:
-                return [] if job.open_matches else [("finalize", parties[0])]
+                groups = {p.address: job.group_of(p.run.root) for p in parties if p.address not in claimed}
+                again = [p for p in parties if (g := groups.get(p.address)) is not None and g.claimable(now)]
+                settled = not job.open_matches and now >= job.settle_end
+                return self._claiming(again) + ([("finalize", parties[0])] if settled else [])
         purses = self.book.credits, self.book.panel.credits, self.book.demands.credits
-        return [("withdraw", p) for p in parties if any(purse.get(p.address) for purse in purses)]
+        owed = {claim.owner for claim in job.claims if not claim.lost and not claim.collected}
+        return [("collect", p) for p in parties if p.address in owed] + [
+            ("withdraw", p) for p in parties if any(purse.get(p.address) for purse in purses)
+        ]
+
+    def _claiming(self, parties: list[Party]) -> list[tuple[str, Party]]:
+        """What those do who could claim: commit to it, or show it."""
+        committed = [p for p in parties if p.address in self.job.challenges]
+        return [("challenge", p) for p in committed] + [
+            ("commit_challenge", p) for p in parties if p not in committed
+        ]
 
     def _job_call(
         self,
@@ -215,22 +235,20 @@ class Game:
         arguments: tuple[Any, ...],
         apply: Callable[..., object],
         *,
-        stake: bool = False,
+        stake: int = 0,
     ) -> Action:
-        """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a stake."""
+        """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a ``stake``."""
         data = self.chain.jobs.calldata(name, *arguments)
         if not stake:
             transaction = Transaction(sender, self.chain.jobs.address, data)
             return Action(f"jobs.{name}", transaction, lambda now: apply(sender, now))
-        paid = self.terms.stake
-        if self.rng.random() < 0.04:
-            paid += self.rng.choice((-1, 1))
+        paid = stake + (self.rng.choice((-1, 1, 1000)) if self.rng.random() < 0.04 else 0)
         transaction = Transaction(sender, self.chain.jobs.address, data, paid)
         return Action(f"jobs.{name}", transaction, lambda now: apply(sender, paid, now))
 
     def _join(self, _: Party, sender: str) -> Action:
         return self._job_call(
-            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=True
+            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=self.terms.stake
         )
 
     def _commit(self, party: Party, sender: str) -> Action:
@@ -259,7 +277,9 @@ class Game:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
         apply = partial(self.book.challenge, self.job_id, claim, salt)
-        return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=True)
+        # NOTE: what was the price when it was sent may not be it any more.
+        price = self.job.price_of(claim.root)
+        return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=price)
 
     def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:
         claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))
@@ -269,6 +289,17 @@ class Game:
     def _finalize(self, _: Party, sender: str) -> Action:
         return self._job_call(
             "finalize", sender, (self.job_id,), lambda _, now: self.book.finalize(self.job_id, now)
+        )
+
+    def _collect(self, party: Party, sender: str) -> Action:
+        known = [k for k, claim in enumerate(self.job.claims) if claim.owner == party.address]
+        number = known[0] if known and self.rng.random() < 0.9 else self.rng.randint(0, len(self.job.claims))
+        arguments = self.job_id, number
+        return self._job_call(
+            "collect",
+            sender,
+            arguments,
+            lambda _, now: self.book.collect(*arguments),  # noqa: ARG005
         )
 
     def _withdraw(self, _: Party, sender: str) -> Action:

@@ -17,7 +17,7 @@ from eth_utils.address import to_checksum_address
 
 from referee_py.game.book import Book
 from referee_py.game.escrow import BURNED, Escrow
-from referee_py.game.jobs import Job, Match
+from referee_py.game.jobs import Group, Job, Match
 from referee_py.game.refusals import Refusal
 from referee_py.game.shown import DOCKET, match_id, position_hash
 from referee_py.game.state import Phase
@@ -80,7 +80,7 @@ class Cohort:
             live = [game for game in self.games if not game.over or self.rng.random() < 0.02]
             if all(game.over for game in self.games):
                 break
-            if self.rng.random() < 0.05:
+            if self.rng.random() < 0.1:
                 self._guard()
             self._round(live, self._next_instant(live, hurry=k > self.rounds // 2))
         self._compare_money()
@@ -323,10 +323,11 @@ def job_fields(job: Job) -> tuple[object, ...]:
     committed = sum(t.commitment != bytes(32) for t in job.trainers)
     return (
         *(job.client.lower(), job.posted, job.reward, job.commit_end, job.reveal_end, job.challenge_end),
-        *(job.ended, committed, sum(t.revealed for t in job.trainers), job.open_matches),
-        0 if job.waiting is None else job.waiting + 1,
+        *(job.ended, committed, sum(t.revealed for t in job.trainers), job.settle_end, job.open_matches),
+        *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers),
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
         *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),
+        *(len(job.claims), len(job.groups)),
     )
 
 
@@ -334,6 +335,21 @@ def rows(job: Job) -> tuple[tuple[object, ...], ...]:
     """The slot holders, claims and groups of the contract."""
     return (
         tuple((t.owner.lower(), t.revealed, t.commitment) for t in job.trainers),
-        tuple((c.owner.lower(), c.group, c.slot, c.lost, "http://party") for c in job.claims),
-        tuple((g.root, g.last, g.match_id, g.spokesman, tuple(g.members)) for g in job.groups),
+        tuple(
+            (c.owner.lower(), c.stake, c.group, c.slot, c.lost, c.collected, "http://party")
+            for c in job.claims
+        ),
+        tuple(_row(job, group) for group in job.groups),
+    )
+
+
+def _row(job: Job, group: Group) -> tuple[object, ...]:
+    claims = [job.claims[number] for number in group.members]
+    slots, at_risk = (
+        sum(claim.slot for claim in claims),
+        sum(claim.stake for claim in claims if not claim.lost),
+    )
+    return (
+        *(group.root, group.last, group.match_id, group.spokesman, slots, group.deaths, group.until, at_risk),
+        tuple(group.members),
     )

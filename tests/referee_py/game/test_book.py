@@ -7,10 +7,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from referee_py.commit import Tag, Tree
-from referee_py.game.book import MAX_CLAIMS, Book
+from referee_py.game.book import Book
 from referee_py.game.escrow import BURNED
 from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
-from referee_py.game.refusals import Refusal, RootClaimed, TooSoon
+from referee_py.game.refusals import (
+    AlreadyCollected,
+    JobRuns,
+    LostClaim,
+    NoSuchClaim,
+    Refusal,
+    RootClosed,
+    Settling,
+    TooSoon,
+    WrongStake,
+)
 from referee_py.game.state import Phase, ProgramHeader, Reason, Timeout
 from referee_py.game.withheld import Withheld
 from referee_py.panel.state import Rules
@@ -28,7 +38,7 @@ def who(number: int) -> str:
 
 def claim(name: str) -> Claim:
     """Another run for each name: four checkpoints, the last of which is proven."""
-    tree = Tree(Tag.RUN_TREE, [bytes([ord(name)]) * 32] * 4)
+    tree = Tree(Tag.RUN_TREE, [ord(name).to_bytes(32, "big")] * 4)
     return Claim(tree.root, tree.leaves[3], tuple(tree.path(3)))
 
 
@@ -41,6 +51,8 @@ class Story:
     mode: int = MODE_REPOPS_F32
     logs: bytes = bytes(32)
     book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
+    staked: int = 0
+    """What challengers have sent."""
 
     def __post_init__(self) -> None:
         program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
@@ -69,9 +81,13 @@ class Story:
         self.now += 1
         return self
 
-    def challenged(self, number: int, name: str) -> Story:
-        self.meaning(number, claim(name))
-        self.book.challenge(self.id, claim(name), bytes(32), who(number), STAKE, self.now)
+    def challenged(self, number: int, name: str, value: int | None = None) -> Story:
+        """Claims that run, for its price unless another value is said."""
+        shown = claim(name)
+        self.meaning(number, shown)
+        value = self.job.price_of(shown.root) if value is None else value
+        self.book.challenge(self.id, shown, bytes(32), who(number), value, self.now)
+        self.staked += value
         return self
 
     def ended(
@@ -84,8 +100,12 @@ class Story:
         return self
 
     def finalized(self) -> Story:
-        self.now = self.job.challenge_end
+        """At the first instant at which it can be; everybody collects."""
+        self.now = max(self.now, self.job.challenge_end, self.job.settle_end)
         self.book.finalize(self.id, self.now)
+        for number, one in enumerate(self.job.claims):
+            if not one.lost:
+                self.book.collect(self.id, number)
         return self
 
     def credits(self, *accounts: str) -> list[int]:
@@ -136,9 +156,11 @@ def test_both_lose_expect_no_prize_and_both_roots_claimable_again() -> None:
     story.now += 85
     story.ended(1, 0b11)
     assert story.credits(who(1), who(2), BURNED) == [0, 0, 2 * STAKE]
-    assert story.job.challenge_end == story.now + 90, "time to claim a right root again"
+    ends = story.now + 90
+    assert story.job.settle_end == story.job.groups[0].until == ends, "time to claim a right root again"
+    story.now = ends - 2
     story.challenged(7, "a").finalized()
-    assert story.credits(who(7)) == [STAKE + REWARD]
+    assert story.credits(who(7)) == [2 * STAKE + REWARD]
 
 
 def test_spokesman_loses_expect_next_member_speaks_for_the_group() -> None:
@@ -149,14 +171,111 @@ def test_spokesman_loses_expect_next_member_speaks_for_the_group() -> None:
     assert story.credits(who(3)) == [STAKE // 2 + STAKE + REWARD]
 
 
-def test_living_root_expect_no_second_challenge_until_it_is_lost() -> None:
+def test_claims_of_a_living_root_expect_the_next_speakers_at_twice_the_price_each() -> None:
+    story = Story(slots=1).trained("a").challenged(7, "a").challenged(8, "a").challenged(9, "b")
+    assert [one.stake for one in story.job.claims] == [STAKE, 2 * STAKE, 4 * STAKE, STAKE]
+    assert story.book.matches[1].terms.players == (who(1), who(9))
+    story.ended(1, 0b01)
+    assert story.book.matches[2].terms.players == (who(7), who(9))
+    story.ended(2, 0b01)
+    assert story.credits(who(9)) == [STAKE // 2 + STAKE], "half of what each opponent had staked"
+    story.ended(3, 0b10).finalized()
+    assert story.credits(who(8)) == [STAKE // 2 + 4 * STAKE + REWARD], "it holds no slot, but speaks"
+    assert story.conserved(REWARD + STAKE + story.staked)
+
+
+def test_new_roots_expect_each_dearer_by_a_sixteenth() -> None:
     story = Story(slots=1).trained("a")
-    with pytest.raises(RootClaimed):
-        story.challenged(7, "a")
-    story.challenged(7, "b").ended(1, 0b01).challenged(8, "a")
-    assert story.book.matches[2].terms.players == (who(7), who(8))
-    story.ended(2, 0b01).finalized()
-    assert story.credits(who(8)) == [STAKE // 2 + STAKE + REWARD], "it holds no slot, but speaks"
+    for k in range(40):
+        assert story.job.price_of(claim("b" if k == 0 else chr(500 + k)).root) == STAKE + k * STAKE // 16
+        story.challenged(100 + k, "b" if k == 0 else chr(500 + k))
+    assert (story.job.founded, story.job.followers) == (40, 0)
+    assert story.job.price_of(claim("a").root) == 2 * STAKE
+
+
+def test_value_above_the_price_expect_credited_and_below_it_refused() -> None:
+    story = Story(slots=1).trained("a").challenged(7, "b", 3 * STAKE)
+    assert story.credits(who(7)) == [2 * STAKE]
+    assert story.job.claims[1].stake == STAKE
+    with pytest.raises(WrongStake):
+        story.challenged(8, "c", STAKE + STAKE // 16 - 1)
+    assert story.conserved(REWARD + STAKE + story.staked)
+
+
+# --- when the challenge phase is over -----------------------------------------------------------------------------
+
+
+def closed(story: Story) -> Story:
+    story.now = story.job.challenge_end
+    return story
+
+
+def test_new_root_after_the_challenge_phase_expect_refused() -> None:
+    story = Story(slots=1).trained("a").challenged(7, "b")
+    with pytest.raises(RootClosed):
+        closed(story).challenged(8, "c")
+
+
+def test_root_that_has_lost_no_claim_expect_no_further_one_after_the_challenge_phase() -> None:
+    story = closed(Story(slots=1).trained("a").challenged(7, "b"))
+    with pytest.raises(RootClosed):
+        story.challenged(8, "a")
+    story.ended(1, 0b10)
+    with pytest.raises(RootClosed):
+        story.challenged(8, "a")
+
+
+def test_root_that_is_lost_expect_claimed_again_until_a_period_after() -> None:
+    story = closed(Story(slots=1).trained("a").challenged(7, "b")).ended(1, 0b01)
+    until = story.job.groups[0].until
+    assert until == story.now + 90
+    story.now = until - 2  # and a second goes by between commitment and claim
+    story.challenged(8, "a")
+    assert story.job.claims[2].stake == 2 * STAKE
+    assert story.job.groups[0].until == story.now + 90, "so long something can be demanded of it"
+    story.ended(2, 0b10)
+    story.now = story.job.groups[0].until - 1
+    with pytest.raises(RootClosed):
+        story.challenged(9, "a")
+
+
+def test_root_with_a_lost_claim_and_a_living_one_expect_claimed_as_long_as_it_lives() -> None:
+    story = Story(slots=2).trained("a", "a").challenged(7, "b")
+    closed(story).ended(1, 0b01)
+    story.now += 10_000
+    story.challenged(8, "a")
+    assert story.job.groups[0].members == [0, 1, 3]
+
+
+def test_end_expect_waits_for_who_may_claim_a_lost_root() -> None:
+    story = closed(Story(slots=1).trained("a").challenged(7, "b")).ended(1, 0b01)
+    for now in (story.now, story.job.settle_end - 1):
+        with pytest.raises(Settling):
+            story.book.finalize(story.id, now)
+    story.finalized()
+    assert story.job.accepted == 1
+
+
+# --- collecting ---------------------------------------------------------------------------------------------------
+
+
+def test_collect_expect_each_claim_once_and_no_lost_one() -> None:
+    story = Story(slots=1).trained("a").challenged(7, "b")
+    with pytest.raises(JobRuns):
+        story.book.collect(story.id, 0)
+    closed(story).ended(1, 0b10).now = 10_000
+    story.book.finalize(story.id, story.now)
+    assert story.credits(who(1)) == [STAKE // 2], "the prize, so far"
+    assert story.conserved(REWARD + 2 * STAKE)
+    story.book.collect(story.id, 0)
+    assert story.credits(who(1)) == [STAKE // 2 + STAKE + REWARD]
+    with pytest.raises(AlreadyCollected):
+        story.book.collect(story.id, 0)
+    with pytest.raises(LostClaim):
+        story.book.collect(story.id, 1)
+    with pytest.raises(NoSuchClaim):
+        story.book.collect(story.id, 2)
+    assert story.conserved(REWARD + 2 * STAKE)
 
 
 def test_three_roots_expect_winner_meets_the_waiting_group() -> None:
@@ -217,19 +336,18 @@ def test_rounded_job_expect_its_logs_kept_with_the_job_and_known_to_its_matches(
     assert story.book.matches[1].terms.logs == logs
 
 
-def test_job_full_of_claims_expect_refused_and_void() -> None:
+def test_eighty_claims_expect_the_right_one_left() -> None:
     story = Story(slots=1).trained("a")
-    for k in range(1, MAX_CLAIMS):
-        story.challenged(100 + k, chr(k))
-    with pytest.raises(Refusal, match="full"):
-        story.challenged(500, "z")
-    story.ended(1, 0b10)
+    for k in range(1, 80):
+        story.challenged(100 + k, chr(1000 + k))
     while story.job.open_matches:
-        story.ended(next(k for k, m in story.book.matches.items() if m.state.phase is not Phase.DONE), 0b11)
+        number, match = next(
+            item for item in story.book.matches.items() if item[1].state.phase is not Phase.DONE
+        )
+        story.ended(number, 0b10 if match.terms.players[0] == who(1) else 0b01)
     story.finalized()
-    assert story.job.ended is JobPhase.VOID
-    assert story.credits(CLIENT) == [REWARD]
-    assert story.conserved(REWARD + MAX_CLAIMS * STAKE)
+    assert (story.job.ended, story.job.accepted) == (JobPhase.ACCEPTED, 0)
+    assert story.conserved(REWARD + STAKE + story.staked)
 
 
 # --- withheld logs --------------------------------------------------------------------------------------------------
@@ -251,7 +369,7 @@ def test_withheld_logs_expect_the_trainer_loses_at_once_and_the_job_ends_void() 
     story = withheld(rounded())
     assert (story.job.ended, story.job.finder) == (JobPhase.NONE, DEMANDER)
     assert story.credits(DEMANDER, BURNED, CLIENT) == [STAKE // 2, STAKE - STAKE // 2, 0]
-    assert story.job.challenge_end == story.now + 90, "whoever can show another wrong has the time to"
+    assert story.job.settle_end == 0, "nothing will be accepted, so nobody needs time to claim"
     story.finalized()
     assert story.job.ended is JobPhase.VOID
     assert story.credits(who(1), CLIENT) == [0, REWARD]
@@ -265,20 +383,20 @@ def test_logs_withheld_twice_expect_the_first_is_the_finder() -> None:
 
 def test_a_demand_where_logs_are_withheld_expect_no_more_time() -> None:
     story = rounded()
-    Withheld(story.book).extend(story.id, story.now, story.now + 100)
+    Withheld(story.book).extend(story.id, story.now, story.now + 100, story.now)
     end = story.job.challenge_end
-    assert end == story.now + 190
+    assert end == story.now + 190, "an answer and a period"
     withheld(story)
-    Withheld(story.book).extend(story.id, story.now, story.now + 200)
+    Withheld(story.book).extend(story.id, story.now, story.now + 200, story.now)
     assert story.job.challenge_end == end
 
 
 @pytest.mark.parametrize(
     ("losers", "want"),
     [
-        (0b10, [STAKE // 2, 0, STAKE, STAKE // 2]),
-        (0b01, [0, STAKE + STAKE, 0, 0]),
-        (0b11, [0, 0, STAKE, 0]),
+        (0b10, [STAKE // 2, 0, STAKE + STAKE // 16, STAKE // 2]),
+        (0b01, [0, STAKE + STAKE // 2, STAKE + STAKE // 16, 0]),
+        (0b11, [0, 0, STAKE + STAKE // 16, 0]),
     ],
 )
 def test_logs_withheld_in_a_match_expect_it_is_the_trainers_last(losers: int, want: list[int]) -> None:
@@ -287,23 +405,22 @@ def test_logs_withheld_in_a_match_expect_it_is_the_trainers_last(losers: int, wa
     story.ended(1, losers)
     assert story.job.claims[0].lost
     assert story.job.groups[0].match_id == 0, "no other match puts its loss off"
-    if losers == 0b01:
-        story.ended(2, 0b01)  # the game goes on: who has won meets who has waited
+    assert (story.job.open_matches, story.job.waiting) == (0, None), "nor does anybody play any more"
     story.finalized()
     assert story.job.ended is JobPhase.VOID
     assert story.credits(who(1), who(7), who(8), DEMANDER) == want
-    assert story.conserved(REWARD + 3 * STAKE)
+    assert story.conserved(REWARD + STAKE + story.staked)
 
 
-def test_liar_beside_withheld_logs_expect_it_still_loses_to_who_is_right() -> None:
+def test_claims_beside_withheld_logs_expect_no_match_and_their_stakes_back() -> None:
     story = withheld(rounded().challenged(7, "b").ended(1, 0b01))
     assert story.credits(who(7), DEMANDER) == [STAKE // 2, 0], "the trainer gave its claim away, to an ally"
-    story.challenged(8, "a").ended(2, 0b01)
-    assert story.credits(who(8)) == [STAKE // 2]
+    story.challenged(8, "a").challenged(9, "c")
+    assert (story.job.open_matches, story.job.waiting) == (0, None)
     story.finalized()
     assert (story.job.ended, story.job.accepted) == (JobPhase.VOID, None)
-    assert story.credits(who(7), who(8), CLIENT) == [STAKE // 2, STAKE + STAKE // 2, REWARD]
-    assert story.conserved(REWARD + 3 * STAKE)
+    assert story.credits(who(7), who(8), CLIENT) == [STAKE + STAKE // 2, 2 * STAKE, REWARD]
+    assert story.conserved(REWARD + STAKE + story.staked)
 
 
 # --- the age of a commitment ------------------------------------------------------------------------------------
@@ -333,5 +450,5 @@ def test_copied_commitment_expect_too_young_for_as_long_as_the_claim_needs() -> 
         story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)
     story.book.challenge(story.id, shown, bytes(32), who(7), STAKE, story.now)
     story.now += 9
-    with pytest.raises(RootClaimed):
-        story.book.challenge(story.id, shown, bytes(32), who(8), STAKE, story.now)
+    story.book.challenge(story.id, shown, bytes(32), who(8), 2 * STAKE, story.now)
+    assert story.job.spokesman(1).owner == who(7), "a copy speaks after it, at twice the price"

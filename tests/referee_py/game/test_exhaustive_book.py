@@ -1,10 +1,11 @@
 """Every history of small jobs: who is honest loses nothing, the right root is accepted, ether is conserved, all end.
 
-One honest person, who claims the right root as a trainer, or else challenges where nobody alive claims it; one or two
-others who do anything that the book takes, in any order with it: take slots and leave them, commit to the right root or
-to one of two wrong ones, reveal or not, challenge in the last second or the first, claim what the honest one claims and
-give it away. A match is abstracted to its results at once or after as long as it can last: any, but that who is right
-and plays wins (test_exhaustive.py has shown that of matches).
+One honest person, who claims the right root as a trainer, or else where nobody claims it, or where it was lost and none
+other speaks after who is left. One to three others, who do anything that the book takes, in any order: take slots and
+leave them, commit to the right root or to one of two wrong ones, reveal or not, challenge in the last second or the
+first, claim what somebody claims or has lost, in the challenge phase and after it, and give it away. A match is
+abstracted to its results at once or after as long as it can last: any, but that who is right and plays wins
+(test_exhaustive.py has shown that of matches).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from referee_py.game.book import Book
+from referee_py.game.delay import delay_bound
 from referee_py.game.jobs import Job, JobPhase, Match, commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Phase, Reason
 
 from .test_book import JOBS, REWARD, STAKE, Story, claim, who
 
-HONEST, OTHERS = who(1), (who(2), who(3))
+HONEST, OTHERS = who(1), (who(2), who(3), who(4))
 RIGHT, WRONG = "r", ("w", "v")
 NO_LOGS = SALT = bytes(32)
 MATCH_SECONDS = 40
@@ -67,18 +69,31 @@ class History:
         """All that matters of it. NOTE: instants by how far away they are, and those that are past not at all."""
         job, now = self.job, self.now
         return (
-            *(max(instant - now, 0) for instant in (job.commit_end, job.reveal_end, job.challenge_end)),
+            *(
+                max(instant - now, 0)
+                for instant in (job.commit_end, job.reveal_end, job.challenge_end, job.settle_end)
+            ),
             *(job.ended, job.waiting, job.accepted),
             tuple((trainer.owner, trainer.commitment, trainer.revealed) for trainer in job.trainers),
-            tuple((one.owner, one.group, one.slot, one.lost) for one in job.claims),
-            tuple((group.root, tuple(group.members), group.spokesman) for group in job.groups),
+            tuple((one.owner, one.stake, one.group, one.slot, one.lost) for one in job.claims),
+            tuple((g.root, tuple(g.members), g.spokesman, max(g.until - now, 0)) for g in job.groups),
+            *(job.founded, job.followers),
             tuple(sorted((owner, hashed, now > at) for owner, (hashed, at) in job.challenges.items())),
             tuple((match.groups, now - self.opened[k]) for k, match in self.running.items()),
             frozenset(self.book.credits.items()),
         )
 
-    def lives(self, root: bytes) -> bool:
-        return any(group.root == root and not group.dead for group in self.job.groups)
+    def forsaken(self, root: bytes) -> bool:
+        """Whether nobody claims a root, or somebody has lost it and one is left at most; and it can be claimed."""
+        group = self.job.group_of(root)
+        if group is None:
+            return self.phase is JobPhase.CHALLENGE
+        left = len(group.members) - group.spokesman
+        open_ = self.phase is JobPhase.CHALLENGE or group.claimable(self.now)
+        return group.spokesman > 0 and left < 2 and open_
+
+    def claims(self, person: str) -> bool:
+        return any(one.owner == person for one in self.job.claims)
 
     # --- moves --------------------------------------------------------------------------------------------------------
 
@@ -97,10 +112,15 @@ class History:
         self.chosen[person] = name
 
     def challenge(self, person: str) -> None:
-        self.book.challenge(1, claim(self.chosen[person]), SALT, person, STAKE, self.now)
+        shown = claim(self.chosen[person])
+        self.book.challenge(1, shown, SALT, person, self.job.price_of(shown.root), self.now)
 
     def finalize(self) -> None:
+        """Everybody collects."""
         self.book.finalize(1, self.now)
+        for number, one in enumerate(self.job.claims):
+            if not one.lost:
+                self.book.collect(1, number)
 
     def ends(self, number: int, losers: int, reason: Reason) -> None:
         match = self.book.matches[number]
@@ -131,8 +151,8 @@ class World:
     def explore(self) -> None:
         story = Story(slots=self.slots)
         people = 1 + len(self.others)
-        longest = TRAIN + REVEAL + (1 + people) * (CHALLENGE + 1) + people * MATCH_SECONDS
-        assert self._go(History(story.book, story.now)) <= longest
+        delays = [delay_bound(people - k, k, MATCH_SECONDS, CHALLENGE) for k in range(people)]
+        assert self._go(History(story.book, story.now)) <= TRAIN + REVEAL + CHALLENGE + max(delays)
 
     def _go(self, history: History) -> int:
         """The most seconds until the job has ended."""
@@ -172,14 +192,17 @@ class World:
                 return lambda after: after.commit(HONEST, RIGHT)
             case JobPhase.REVEAL if mine is not None and not mine.revealed:
                 return lambda after: after.reveal(HONEST)
-            case JobPhase.CHALLENGE if not history.lives(claim(RIGHT).root):
+            case JobPhase.CHALLENGE | JobPhase.CLOSING if self._must_claim(history):
                 committed, at = job.challenges.get(HONEST, (None, 0))
                 if committed is None:
                     return lambda after: after.commit_challenge(HONEST, RIGHT)
                 return (lambda after: after.challenge(HONEST)) if now > at else None
-            case JobPhase.CLOSING if not job.open_matches:
+            case JobPhase.CLOSING if not job.open_matches and now >= job.settle_end:
                 return lambda after: after.finalize()
         return None
+
+    def _must_claim(self, history: History) -> bool:
+        return history.forsaken(claim(RIGHT).root) and not history.claims(HONEST)
 
     def _any(self, history: History) -> Iterator[Act]:
         for person in self.others:
@@ -192,7 +215,7 @@ class World:
                         yield lambda after, person=person, name=name: after.commit(person, name)
                 case JobPhase.REVEAL:
                     yield lambda after, person=person: after.reveal(person)
-                case JobPhase.CHALLENGE:
+                case JobPhase.CHALLENGE | JobPhase.CLOSING:
                     if person not in history.job.challenges:
                         for name in names:
                             yield lambda after, person=person, name=name: after.commit_challenge(person, name)
@@ -214,7 +237,8 @@ class World:
         """When something changes, and the second before it. NOTE: no match lasts longer than it can."""
         job, now = history.job, history.now
         ends = [history.opened[number] + MATCH_SECONDS for number in history.running]
-        found = {job.commit_end, job.reveal_end, job.challenge_end, *ends}
+        found = {job.commit_end, job.reveal_end, job.challenge_end, job.settle_end, *ends}
+        found |= {group.until for group in job.groups}
         found |= {instant - 1 for instant in found} | {at + 1 for _, at in job.challenges.values()}
         latest = min(ends, default=max(found))
         return sorted(instant for instant in found if now < instant <= latest)[:1]
@@ -223,16 +247,15 @@ class World:
 
     def _check(self, history: History) -> None:
         job, book = history.job, history.book
-        staked = sum(1 for trainer in job.trainers) + sum(1 for one in job.claims if not one.slot)
-        assert sum(book.credits.values()) + book.at_risk() == REWARD + staked * STAKE
+        staked = len(job.trainers) * STAKE + sum(one.stake for one in job.claims if not one.slot)
+        assert sum(book.credits.values()) + book.at_risk() == REWARD + staked
         assert not any(one.lost for one in job.claims if one.owner == HONEST)
         self.most_matches = max(self.most_matches, len(book.matches))
         if not job.ended:
             return
-        took = any(
-            owner == HONEST for owner in (*(t.owner for t in job.trainers), *(c.owner for c in job.claims))
-        )
-        assert book.credits.get(HONEST, 0) >= STAKE * took
+        staked = sum(one.stake for one in job.claims if one.owner == HONEST)
+        assert staked or all(trainer.owner != HONEST for trainer in job.trainers)
+        assert book.credits.get(HONEST, 0) >= staked
         assert job.ended is JobPhase.ACCEPTED
         assert job.accepted is not None
         assert job.groups[job.accepted].root == claim(RIGHT).root
@@ -260,3 +283,10 @@ def test_every_job(others: int, slots: int, trains: bool) -> None:
 @pytest.mark.parametrize("slots", [2, 3])
 def test_every_job_of_three_people_and_more_slots(slots: int, trains: bool) -> None:
     explored(2, slots, trains)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
+def test_every_job_of_four_people(trains: bool) -> None:
+    explored(3, 1, trains)

@@ -30,7 +30,7 @@ def _names(module: ModuleType, but: set[str]) -> set[str]:
 
 EVERY_GUARD_OF_A_MATCH = _names(
     refusals,
-    {"UnknownOperand", "ForwardReference", "StructureTooLong", "TooManyClaims", "IndexOutOfTree"},
+    {"UnknownOperand", "ForwardReference", "StructureTooLong", "IndexOutOfTree"},
 )
 EVERY_GUARD_OF_A_HEARING = _names(panel_refusals, {"AlreadyHeard"})
 
@@ -63,14 +63,14 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
 
 @pytest.mark.timeout(600)
 def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
-    tally = _play(start_anvil, CHAIN, "brief")
+    tally = _play(start_anvil, CHAIN, "short")
     # The play is worth something only if it gets to the end of every way.
     kinds = {kind for kind, phase, *_ in tally.hearings if phase == "DONE"}
     assert kinds == {"verifiers", "court"}
     assert any(lost for *_, lost in tally.hearings), "no verifier has lost its bond"
     assert set(tally.reasons) >= {"OPERATOR", "TIMEOUT", "STRUCTURE"}
     moves = {"demands.demand", "demands.close", "demands.answerDigests", "demands.answerBlocks"}
-    moves |= {"demands.answerRecord", "demands.answerLeaf"}
+    moves |= {"demands.answerRecord", "demands.answerLeaf", "jobs.collect"}
     moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
     assert set(tally.accepted) >= moves
     assert tally.clocks["pause"] >= 2

@@ -1,0 +1,221 @@
+"""One job under siege: liars who claim, play and lose as a strategy says, and one honest challenger.
+
+The jobs, groups and payments are those of the rules (`referee_py.game.book`); how long a match lasts, up to its limit,
+and which of two liars loses it, the strategy says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from referee_py.commit import Tag, Tree
+from referee_py.game.book import Book
+from referee_py.game.delay import delay_bound
+from referee_py.game.escrow import BURNED
+from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
+from referee_py.game.state import Phase, ProgramHeader, Reason
+from referee_py.panel.state import Rules
+from referee_py.program import MODE_REPOPS_F32
+
+CHAIN, JOBS, REFEREE, PANEL, CLIENT = 31337, *("0x" + digit * 40 for digit in "1234")
+SALT = bytes(32)
+STAKE = 1 << 20
+REWARD = 10 * STAKE
+PERIOD = 1000
+"""Seconds to challenge, and to claim a root again."""
+LONGEST = 700
+"""Seconds that a match with its hearing lasts at most."""
+TRUTH = 0
+"""The root that honest training gives; liars have all others."""
+
+
+def run(number: int) -> Claim:
+    """Another run for each number: two checkpoints, the last of which is proven."""
+    tree = Tree(Tag.RUN_TREE, [number.to_bytes(32, "big")] * 2)
+    return Claim(tree.root, tree.leaves[1], tuple(tree.path(1)))
+
+
+def who(number: int) -> str:
+    return "0x" + number.to_bytes(20, "big").hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a match goes, as its strategy wants it: seconds, and which sides lose where nobody honest speaks."""
+
+    seconds: int = LONGEST
+    losers: int = 1
+
+
+class Strategy:
+    """What liars do. The base does nothing but claim a root each, once, and play for as long as they can."""
+
+    def __init__(self, liars: int, trainers: tuple[int, ...] = (1,)) -> None:
+        self.liars = liars
+        self.trainers = trainers
+        """The roots that slot holders reveal."""
+
+    def claims(self, siege: Siege) -> list[int]:
+        """Roots that liars claim now."""
+        open_ = siege.job.phase(siege.now) is JobPhase.CHALLENGE
+        return list(range(100, 100 + self.liars)) if open_ and not siege.job.founded else []
+
+    def ending(self, _: Siege, __: Match) -> Ending:
+        """Of a match that opens. NOTE: who is honest never loses, whatever it says."""
+        return Ending()
+
+    def wait(self, siege: Siege) -> int | None:
+        """An instant at which it wants to act, besides those at which something happens."""
+        return siege.job.challenge_end - 1 if siege.now < siege.job.challenge_end - 1 else None
+
+
+class Siege:
+    """Plays a job from its post to its payments. ``now`` jumps from one event to the next."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.strategy = strategy
+        self.book = Book(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
+        program = ProgramHeader(1, MODE_REPOPS_F32, 1, 0, 0, 2, *[bytes(32)] * 4, (1,))
+        slots = len(strategy.trainers)
+        rules = Rules(0, PERIOD, PERIOD, PERIOD)
+        terms = JobTerms(program, slots, STAKE, PERIOD, PERIOD, PERIOD, rules, ())
+        self.now = 10 * PERIOD
+        self.id = self.book.post(terms, CLIENT, REWARD, self.now)
+        self.job: Job = self.book.jobs[self.id]
+        self.roots = {run(TRUTH).root: TRUTH}
+        self.honest: set[str] = set()
+        self.paid: dict[str, int] = {}
+        self.matches = 0
+        self._people = 0
+        self._ends: list[tuple[int, int]] = []
+        self._seen = 0
+
+    # --- moves ----------------------------------------------------------------------------------------------------
+
+    def _person(self, *, honest: bool) -> str:
+        self._people += 1
+        if honest:
+            self.honest.add(who(self._people))
+        return who(self._people)
+
+    def _train(self) -> None:
+        people = [self._person(honest=False) for _ in self.strategy.trainers]
+        for person in people:
+            self.paid[person] = STAKE
+            self.book.join(self.id, person, STAKE, self.now)
+        runs = [run(number) for number in self.strategy.trainers]
+        self.roots |= {shown.root: number for shown, number in zip(runs, self.strategy.trainers, strict=True)}
+        for person, shown in zip(people, runs, strict=True):
+            hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
+            self.book.commit(self.id, hashed, person, self.now)
+        for person, shown in zip(people, runs, strict=True):
+            self.book.reveal(self.id, shown, SALT, SALT, person, self.now)
+
+    def claim(self, number: int, *, honest: bool = False) -> None:
+        shown, person = run(number), self._person(honest=honest)
+        self.roots[shown.root] = number
+        price = self.job.price_of(shown.root)
+        hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
+        self.book.commit_challenge(self.id, hashed, person, self.now)
+        self.book.challenge(self.id, shown, SALT, person, price, self.now)
+        self.paid[person] = price
+
+    def claimable(self, number: int) -> bool:
+        """Whether the rules let a challenger claim that root now."""
+        phase, group = self.job.phase(self.now), self.job.group_of(run(number).root)
+        if phase is JobPhase.CHALLENGE:
+            return True
+        return phase is JobPhase.CLOSING and group is not None and group.claimable(self.now)
+
+    def _act_honestly(self) -> None:
+        """Claims the right root where nobody does, and speaks behind whoever is left of those who gave it away."""
+        group = self.job.group_of(run(TRUTH).root)
+        forsaken = group is None or (group.spokesman > 0 and len(group.members) - group.spokesman < 2)
+        alive = group is not None and any(self.job.claims[k].owner in self.honest for k in group.members)
+        if forsaken and not alive and self.claimable(TRUTH):
+            self.claim(TRUTH, honest=True)
+
+    def _open(self) -> None:
+        """Decides how each new match will go."""
+        for number in range(self._seen + 1, len(self.book.matches) + 1):
+            match = self.book.matches[number]
+            honest = sum(1 << side for side in (0, 1) if match.terms.players[side] in self.honest)
+            ending = self.strategy.ending(self, match)
+            losers = {1: 0b10, 2: 0b01}.get(honest, ending.losers)
+            match.state = replace(match.state, losers=losers)
+            heappush(self._ends, (self.now + min(ending.seconds, LONGEST), number))
+        self._seen = self.matches = len(self.book.matches)
+
+    def _end(self) -> None:
+        """The matches whose time is over."""
+        while self._ends and self._ends[0][0] <= self.now:
+            match = self.book.matches[heappop(self._ends)[1]]
+            match.state = replace(match.state, phase=Phase.DONE, reason=Reason.TIMEOUT)
+            self.book._resolve(match, (), self.now)
+            self._open()
+
+    # --- the whole ------------------------------------------------------------------------------------------------
+
+    def play(self) -> Outcome:
+        self._train()
+        self._open()
+        start = self.job.challenge_end
+        while True:
+            self._end()
+            for number in self.strategy.claims(self):
+                if self.claimable(number):
+                    self.claim(number)
+                    self._open()
+            self._act_honestly()
+            self._open()
+            first = self.job.challenge_end
+            due = [first, self.job.settle_end, self._ends[0][0] if self._ends else 0]
+            wish = self.strategy.wait(self)
+            later = [instant for instant in (*due, wish or 0) if instant > self.now]
+            if not later:
+                break
+            self.now = min(later)
+        self.book.finalize(self.id, self.now)
+        for number, claim in enumerate(self.job.claims):
+            if not claim.lost:
+                self.book.collect(self.id, number)
+        return self._outcome(start)
+
+    def _outcome(self, start: int) -> Outcome:
+        job, owed = self.job, self.book.credits
+        liars = [person for person in self.paid if person not in self.honest]
+        accepted = None if job.accepted is None else self.roots[job.groups[job.accepted].root]
+        return Outcome(
+            accepted=accepted,
+            seconds=self.now - start,
+            groups=len(job.groups),
+            spares=len(job.claims) - len(job.groups),
+            matches=self.matches,
+            liars_paid=sum(self.paid[person] for person in liars),
+            liars_lost=sum(self.paid[person] - owed.get(person, 0) for person in liars),
+            honest_paid=sum(self.paid[person] for person in self.honest),
+            honest_won=sum(owed.get(person, 0) - self.paid[person] for person in self.honest),
+            burned=owed.get(BURNED, 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``seconds`` from the end of the challenge phase to that of the job; ``spares``: claims of a root that was claimed
+    already. Amounts are wei; what liars have won of each other is not lost."""
+
+    accepted: int | None
+    seconds: int
+    groups: int
+    spares: int
+    matches: int
+    liars_paid: int
+    liars_lost: int
+    honest_paid: int
+    honest_won: int
+    burned: int
+
+    @property
+    def bound(self) -> int:
+        return delay_bound(self.groups, self.spares, LONGEST, PERIOD)

@@ -1,0 +1,166 @@
+"""What liars try, to put the end of a job off: each attack that is known, any at random, and all of a small game."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from referee_py.game.jobs import JobPhase, Match
+
+from .siege import LONGEST, TRUTH, Ending, Siege, Strategy, run
+
+LIE = 100
+"""The first root of the liars' own."""
+
+
+class AtOnce(Strategy):
+    """All claim in the last second of the challenge phase."""
+
+    def claims(self, siege: Siege) -> list[int]:
+        return list(range(LIE, LIE + self.liars)) if siege.now == siege.job.challenge_end - 1 else []
+
+
+class OneByOne(Strategy):
+    """Each claims a new root when the one before has lost; later, where no new root is admitted, the same again."""
+
+    def __init__(self, liars: int) -> None:
+        super().__init__(liars)
+        self._made = 0
+
+    def claims(self, siege: Siege) -> list[int]:
+        if self._made == self.liars or any(
+            not g.dead and g.root != run(TRUTH).root for g in siege.job.groups
+        ):
+            return []
+        number = LIE + self._made if siege.job.phase(siege.now) is JobPhase.CHALLENGE else self._dead(siege)
+        self._made += 1
+        return [number]
+
+    def _dead(self, siege: Siege) -> int:
+        group = max((g for g in siege.job.groups if g.root != run(TRUTH).root), key=lambda g: g.until)
+        return siege.roots[group.root]
+
+    def wait(self, siege: Siege) -> int | None:
+        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        return min((instant for instant in before if instant > siege.now), default=None)
+
+
+class GiveAway(Strategy):
+    """Trainers have the right root, lose it to a lie of their own, and claim it again in the same second, so often. Two
+    always speak for it, so that nobody honest claims it beside them."""
+
+    def __init__(self, again: int, trainers: int = 1) -> None:
+        super().__init__(1, (TRUTH,) * trainers)
+        self._again = again
+
+    def claims(self, siege: Siege) -> list[int]:
+        found = super().claims(siege)
+        group = siege.job.group_of(run(TRUTH).root)
+        living = 2 if group is None else len(group.members) - group.spokesman
+        wanted = min(self._again, 2 - living) if group is not None and group.spokesman else 0
+        self._again -= wanted
+        return found + [TRUTH] * wanted
+
+    def ending(self, siege: Siege, match: Match) -> Ending:
+        roots = [siege.roots[root] for root in match.terms.roots]
+        return Ending(LONGEST, 1 << roots.index(TRUTH) if TRUTH in roots else 1)
+
+
+class Behind(Strategy):
+    """So many speak behind a lie, one after the other."""
+
+    def claims(self, siege: Siege) -> list[int]:
+        if siege.job.founded or siege.job.phase(siege.now) is not JobPhase.CHALLENGE:
+            return []
+        return [LIE] * self.liars
+
+
+class AtRandom(Strategy):
+    """Anything, at any time. ``money``: how many claims in all."""
+
+    def __init__(self, liars: int, seed: object) -> None:
+        self._random = Random(repr(seed))
+        slots = self._random.choice([0, 1, 1, 2, 4, 16])
+        super().__init__(
+            liars, tuple(self._random.choice([TRUTH, LIE, LIE + 1]) for _ in range(slots)) or (TRUTH,)
+        )
+        self._left = liars
+        self._again = self._random.randint(0, 12)
+        self._eager = self._random.random()
+
+    def claims(self, siege: Siege) -> list[int]:
+        rng, found = self._random, []
+        last = siege.now == siege.job.challenge_end - 1
+        while (
+            self._left and siege.job.phase(siege.now) is JobPhase.CHALLENGE and (last or rng.random() < 0.5)
+        ):
+            found.append(LIE + self._left)
+            self._left -= 1
+        known = [siege.roots[group.root] for group in siege.job.groups]
+        while self._again and known and rng.random() < self._eager:
+            found.append(rng.choice(known))
+            self._again -= 1
+        return found
+
+    def ending(self, _: Siege, __: Match) -> Ending:
+        return Ending(self._random.choice([1, LONGEST, LONGEST]), self._random.choice([1, 2, 3]))
+
+    def wait(self, siege: Siege) -> int | None:
+        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        return min((instant for instant in before if instant > siege.now), default=None)
+
+
+class Choices:
+    """Every sequence of choices, one play after the other: the next is the one before with its last choice changed."""
+
+    def __init__(self) -> None:
+        self._path: list[tuple[int, int]] = []
+        self._at = 0
+
+    def pick(self, options: Sequence[object]) -> int:
+        if self._at == len(self._path):
+            self._path.append((0, len(options)))
+        self._at += 1
+        return self._path[self._at - 1][0]
+
+    def plays(self) -> Iterator[Choices]:
+        while True:
+            self._at = 0
+            yield self
+            while self._path and self._path[-1][0] + 1 == self._path[-1][1]:
+                self._path.pop()
+            if not self._path:
+                return
+            taken, of = self._path[-1]
+            self._path[-1] = (taken + 1, of)
+
+
+class Every(Strategy):
+    """What the choices say: at each event a claim or none, for each match how long and who loses."""
+
+    def __init__(self, choices: Choices, trainers: tuple[int, ...], claims: int) -> None:
+        super().__init__(claims, trainers)
+        self._choices = choices
+        self._left = claims
+
+    def claims(self, siege: Siege) -> list[int]:
+        if not self._left:
+            return []
+        menu: list[int | None] = [
+            None,
+            *(number for number in (TRUTH, LIE, LIE + 1) if siege.claimable(number)),
+        ]
+        chosen = menu[self._choices.pick(menu)]
+        if chosen is None:
+            return []
+        self._left -= 1
+        return [chosen]
+
+    def ending(self, siege: Siege, match: Match) -> Ending:
+        losers = (1, 2, 3) if siege.honest.isdisjoint(match.terms.players) else (0,)
+        seconds = (1, LONGEST)
+        return Ending(seconds[self._choices.pick(seconds)], losers[self._choices.pick(losers)])
+
+    def wait(self, siege: Siege) -> int | None:
+        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        return min((instant for instant in before if instant > siege.now), default=None)

@@ -1,0 +1,93 @@
+"""No strategy of liars puts a job's end off for longer than the bound, and who is honest ends whole and paid."""
+
+from __future__ import annotations
+
+import pytest
+
+from .siege import PERIOD, REWARD, STAKE, TRUTH, Outcome, Siege, Strategy
+from .strategies import LIE, AtOnce, AtRandom, Behind, Choices, Every, GiveAway, OneByOne
+
+
+def held(outcome: Outcome) -> Outcome:
+    """What must hold, whatever liars do."""
+    assert outcome.accepted == TRUTH
+    assert outcome.seconds <= outcome.bound
+    assert outcome.honest_won >= 0
+    assert 2 * outcome.burned >= outcome.liars_lost, "at most half of what one liar loses is another's"
+    return outcome
+
+
+@pytest.mark.parametrize("liars", [1, 3, 15, 63, 255])
+def test_all_at_once_expect_rounds_as_the_logarithm_of_the_liars(liars: int) -> None:
+    for strategy in (Strategy(liars), AtOnce(liars)):
+        outcome = held(Siege(strategy).play())
+        assert outcome.groups == liars + 2, "theirs, their trainer's and the right one"
+        assert outcome.honest_won >= REWARD + STAKE // 2
+
+
+@pytest.mark.parametrize("liars", [2, 5, 10])
+def test_one_by_one_expect_each_to_pay_twice_as_much(liars: int) -> None:
+    outcome = held(Siege(OneByOne(liars)).play())
+    assert outcome.spares == liars - 1
+    assert outcome.liars_lost >= sum(STAKE << k for k in range(1, liars)) // 2
+    assert outcome.seconds <= (liars + 2) * 2 * PERIOD
+
+
+@pytest.mark.parametrize("again", [0, 1, 4, 9])
+@pytest.mark.parametrize("trainers", [1, 3])
+def test_giving_away_expect_the_honest_claim_costs_four_times_what_they_lose_at_most(
+    again: int, trainers: int
+) -> None:
+    outcome = held(Siege(GiveAway(again, trainers)).play())
+    assert outcome.spares == trainers - 1 + again + 1
+    assert outcome.honest_paid == STAKE << (again + 1)
+    assert outcome.honest_paid <= 4 * outcome.liars_lost
+
+
+@pytest.mark.parametrize("depth", [1, 4, 10])
+def test_speakers_behind_a_lie_expect_a_round_each_at_twice_the_price(depth: int) -> None:
+    outcome = held(Siege(Behind(depth)).play())
+    assert outcome.spares == depth - 1
+    assert outcome.liars_lost >= (STAKE << depth) // 2
+
+
+def test_a_thousand_liars_expect_eleven_rounds() -> None:
+    outcome = held(Siege(AtOnce(1000)).play())
+    assert outcome.groups == 1002
+    assert outcome.seconds <= 11 * 700 + PERIOD
+
+
+def test_strategies_at_random_expect_nothing_above_the_bound() -> None:
+    for seed in range(1500):
+        held(Siege(AtRandom(seed % 40, seed)).play())
+
+
+def every(trainers: tuple[int, ...], claims: int) -> tuple[int, float]:
+    """How many games there are of so many claims, and how much of the bound the longest took."""
+    choices, games, worst = Choices(), 0, 0.0
+    for play in choices.plays():
+        outcome = held(Siege(Every(play, trainers, claims)).play())
+        games, worst = games + 1, max(worst, outcome.seconds / outcome.bound)
+    return games, worst
+
+
+@pytest.mark.parametrize("trainers", [(LIE,), (TRUTH,), (TRUTH, LIE), (TRUTH, TRUTH)])
+def test_every_game_of_two_claims_expect_nothing_above_the_bound(trainers: tuple[int, ...]) -> None:
+    games, worst = every(trainers, 2 if len(trainers) == 1 else 1)
+    assert games > 50
+    assert worst > 0.4, "the play is worth something only if it lasts"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("trainers", [(LIE,), (TRUTH,), (TRUTH, LIE), (TRUTH, TRUTH)])
+def test_every_game_of_three_claims_expect_nothing_above_the_bound(trainers: tuple[int, ...]) -> None:
+    games, worst = every(trainers, 3)
+    print(f"{trainers}: {games} games, the longest {worst:.4f} of the bound")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_thousand_liars_at_random_expect_nothing_above_the_bound() -> None:
+    found = [held(Siege(AtRandom(1000, ("many", seed))).play()) for seed in range(200)]
+    print(f"the longest {max(outcome.seconds / outcome.bound for outcome in found):.4f} of the bound")
