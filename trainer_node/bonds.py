@@ -31,16 +31,17 @@ from .chain.views import MAX_STRIDES
 from .errors import RpcCorrupt
 
 GAME_GAS = {
-    "commitChallenge": 80_000,
-    "challenge": 466_000,
+    "commitChallenge": 70_000,
+    "challenge": 520_000,
     "reveal": 64_000,
     "descend": 93_000,
     "refine": 76_000,
     "openRecord": 375_000,
-    "submit": 1_200_000,
-    "appeal": 1_240_000,
+    "submit": 1_210_000,
+    "appeal": 1_250_000,
     "proceed": 161_000,
-    "finalize": 146_000,
+    "finalize": 65_000,
+    "collect": 69_000,
     "withdraw": 31_000,
 }
 """Of moves of a job, a match and a hearing."""
@@ -94,7 +95,7 @@ def worst_dispute() -> tuple[Line, ...]:
         "descend": rounds,
         "refine": MAX_STRIDES - 1,
     }
-    game |= dict.fromkeys(("openRecord", "submit", "appeal", "proceed", "finalize"), 1)
+    game |= dict.fromkeys(("openRecord", "submit", "appeal", "proceed", "finalize", "collect"), 1)
     trial = {"showOutputs": 1, "reveal": DATA_ROUNDS, "descend": DATA_ROUNDS, "showLeaf": 1, "compare": 1}
     trial |= {"answer": CHAIN_ROUNDS, "judge": 1}
     lines = [Line(move, times, GAME_GAS[move]) for move, times in game.items()]

@@ -15,6 +15,7 @@ from .decide import (
     Do,
     challenger_acts,
     disagreements,
+    offer,
     too_dear,
     too_late,
     too_poor,
@@ -55,11 +56,12 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         ready_in_s = workshop.ready_in_s(job)
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
 
-    def acceptable(job: Job) -> bool:
-        dear = too_dear(job, node.settings.max_stake)
+    def acceptable(job: Job, root: bytes) -> bool:
+        price = offer(job, root)
+        dear = too_dear(price, node.settings.max_stake)
         effort = workshop.prepare(job)
         slow = None if effort is None else too_slow(job, effort)
-        return effort is not None and unless(job, dear or slow or too_poor(job, node.spare()))
+        return effort is not None and unless(job, dear or slow or too_poor(job, price, node.spare()))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""
@@ -78,8 +80,8 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         own = workshop.train(job, ours=ours)
         if own is not None:
             _report(job, own, told)
-        acts = challenger_acts(job, node.address, own, node.settings.mode)
-        if Do.CHALLENGE in acts and not acceptable(job):
+        acts = challenger_acts(job, node.address, own, node.settings.mode, now)
+        if own is not None and Do.CHALLENGE in acts and not acceptable(job, own.root):
             acts.remove(Do.CHALLENGE)
         return acts, own
 

@@ -1,7 +1,7 @@
 """What to do about a job: pure functions of chain state and own data (DESIGN section 7).
 
-    trainer     join -> commit -> reveal -> play -> finalize -> withdraw
-    challenger                  challenge -> play -> finalize -> withdraw
+    trainer     join -> commit -> reveal -> play -> finalize -> collect -> withdraw
+    challenger                  challenge -> play -> finalize -> collect -> withdraw
 
 Whether the contract agrees is for the contract to say: every act is simulated before it is sent.
 """
@@ -42,7 +42,7 @@ class Seat:
     opponent: Group
 
 
-def trainer_acts(job: Job, me: str, own: Claim | None, *, willing: bool) -> list[Do]:
+def trainer_acts(job: Job, me: str, own: Claim | None, now: int, *, willing: bool) -> list[Do]:
     """What a trainer does about a job now. ``own``: its result, once it has one; ``willing``: it would join."""
     mine = job.trainer(me)
     match job.phase:
@@ -52,7 +52,7 @@ def trainer_acts(job: Job, me: str, own: Claim | None, *, willing: bool) -> list
             return [Do.COMMIT]
         case JobPhase.REVEAL if mine is not None and own is not None:
             return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [Do.REVEAL]
-    return _closing(job, job.claim_of(me) is not None)
+    return _closing(job, me, now)
 
 
 def too_late(job: Job, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
@@ -60,19 +60,20 @@ def too_late(job: Job, ready_in_s: float, now: int, commit_age: int = 0) -> str 
 
     ``commit_age``: how old a challenger's commitment must be; zero for a trainer, who does not have to wait.
     """
-    left = (job.commit_end if job.phase is JobPhase.TRAINING else job.challenge_end) - now
+    ends = {JobPhase.TRAINING: job.commit_end, JobPhase.CLOSING: job.settle_end}
+    left = ends.get(job.phase, job.challenge_end) - now
     if MARGIN * ready_in_s + commit_age <= left:
         return None
     waits = f" and its commitment must be {commit_age} s old" if commit_age else ""
     return f"the result may take {MARGIN * ready_in_s:.0f} s{waits}, the time for it ends in {left} s"
 
 
-def unripe(job: Job, commit_age: int, now: int) -> str | None:
-    """Why a commitment made now is of no use. NOTE: a group that dies, or a demand, may still give more time."""
-    left = job.challenge_end - now
+def unripe(job: Job, root: bytes, commit_age: int, now: int) -> str | None:
+    """Why a commitment made now is of no use. NOTE: a claim that is lost, or a demand, may still give more time."""
+    left = (job.claimable_until(root) or now) - now
     if commit_age < left:
         return None
-    return f"a commitment must be {commit_age} s old to challenge with it, the challenges end in {left} s"
+    return f"a commitment must be {commit_age} s old to claim with it, the time to claim it ends in {left} s"
 
 
 def too_slow(job: Job, effort: Effort) -> str | None:
@@ -97,12 +98,24 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     return told
 
 
-def too_poor(job: Job, spare: int) -> str | None:
+def too_poor(job: Job, stake: int, spare: int) -> str | None:
     """Why not to stake on a job: a false verdict would stand, because an appeal costs as much as the stake."""
-    needed = job.stake + appeal_bond(job)
+    needed = stake + appeal_bond(job)
     if not appeal_bond(job) or spare >= needed:
         return None
     return f"its stake and the bond of an appeal are {needed} wei, the account can spare {spare}"
+
+
+def offer(job: Job, root: bytes) -> int:
+    """What we send with a claim, in wei: of a new root a little more than its price, because others may come first.
+
+    NOTE: less than a second claim of the root would take, if that is possible, so that it is refused if somebody else
+    has just claimed it.
+    """
+    price, second = job.price_of(root), job.stake << (job.followers + 1)
+    if job.group_of_root(root) is not None:
+        return price
+    return min(price * 5 // 4, second - 1) if price < second else price * 5 // 4
 
 
 def appeal_bond(job: Job) -> int:
@@ -110,10 +123,10 @@ def appeal_bond(job: Job) -> int:
     return job.stake if job.rules.has_verifiers else 0
 
 
-def too_dear(job: Job, max_stake: int) -> str | None:
+def too_dear(stake: int, max_stake: int) -> str | None:
     """Why not to stake on a job: it asks for more than the configuration allows."""
-    if max_stake and job.stake > max_stake:
-        return f"its stake is {job.stake} wei, max_stake_eth allows {max_stake}"
+    if max_stake and stake > max_stake:
+        return f"its stake is {stake} wei, max_stake_eth allows {max_stake}"
     return None
 
 
@@ -128,19 +141,19 @@ def too_uncertain(job: Job, allowed: bool) -> str | None:
     )
 
 
-def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode) -> list[Do]:
+def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode, now: int) -> list[Do]:
     """What a challenger does about a job now. Without a result of its own it does nothing: silence proves nothing."""
     if me is None or mode is Mode.WATCH:
         return []
-    if job.phase is JobPhase.CHALLENGE and mode is Mode.CHALLENGE and own is not None:
+    if mode is Mode.CHALLENGE and own is not None and (job.claimable_until(own.root) or 0) > now:
         claimed = job.group_of_root(own.root)
-        absent = claimed is None or claimed.dead
-        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill. Where
-        # nothing will be accepted there is nothing to claim for, but to show a liar wrong.
-        needed = bool(disagreements(job, own)) if job.finder is not None else bool(job.claims)
-        if absent and needed and job.claim_of(me) is None:
+        # NOTE: a result that nobody disputes needs no second stake, and a job without claims is not ours to fill. But
+        # where one who claimed it has lost, the next may lose, too: whoever is right speaks after him, unless somebody
+        # does. Where logs are withheld nothing will be accepted, and nobody plays any more.
+        forsaken = claimed is None or (claimed.spokesman > 0 and len(claimed.members) - claimed.spokesman < 2)
+        if forsaken and job.claims and job.finder is None and job.claim_of(me) is None:
             return [Do.CHALLENGE]
-    return _closing(job, job.claim_of(me) is not None)
+    return _closing(job, me, now)
 
 
 def seats(job: Job, matches: list[MatchInfo], me: str | None, own: Claim | None) -> list[Seat]:
@@ -167,6 +180,7 @@ def disagreements(job: Job, own: Claim | None) -> list[Group]:
     return [] if own is None else [group for group in job.groups if group.root != own.root and not group.dead]
 
 
-def _closing(job: Job, concerned: bool) -> list[Do]:
-    due = job.phase is JobPhase.CLOSING and job.open_matches == 0
-    return [Do.FINALIZE] if due and concerned else []
+def _closing(job: Job, me: str, now: int) -> list[Do]:
+    """What ends a job that concerns us."""
+    due = job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.settle_end
+    return [Do.FINALIZE] if due and job.claim_of(me) is not None else []

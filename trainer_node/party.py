@@ -23,7 +23,7 @@ from referee_py.trial.solver import Operator
 from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
-from .decide import Do, appeal_bond, seats, unripe
+from .decide import Do, appeal_bond, offer, seats, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
@@ -125,6 +125,9 @@ class Party:
         if job.phase.ended:
             if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
                 return True
+            if claim is not None and not claim.lost and not claim.collected:
+                self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+                return True
             if not hearings:
                 if job.id not in self._over:
                     _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
@@ -135,14 +138,17 @@ class Party:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
         demanded = own is None and self._demander is not None and self._demander.attend(snapshot, job)
+        # SAFETY: what keeps us from one of these, somebody may have made, and must not keep us from the next.
         try:
-            if own is not None and at_stake:
-                self._respond(snapshot, job, own)
             if own is not None:
                 self._dispute(snapshot, job, own, hearings)
         finally:
-            for act in acts:
-                self._act(snapshot, job, act, own)
+            try:
+                if own is not None and at_stake:
+                    self._respond(snapshot, job, own)
+            finally:
+                for act in acts:
+                    self._act(snapshot, job, act, own)
         return ours or demanded or (own is not None and job.open_matches > 0)
 
     def _reserve(self, job: Job, bond: int) -> None:
@@ -219,22 +225,28 @@ class Party:
                 self._send(Call.of(jobs, "reveal", job.id, claim, own.logs, salt))
             elif act is Do.CHALLENGE:
                 committed = commitment(*where, own.root, own.last, NO_LOG, salt)
-                self._challenge(snapshot, job, committed, (claim, salt))
+                self._challenge(snapshot, job, own.root, committed, (claim, salt))
 
-    def _challenge(self, snapshot: Snapshot, job: Job, committed: bytes, shown: tuple[object, ...]) -> None:
+    def _challenge(
+        self, snapshot: Snapshot, job: Job, root: bytes, committed: bytes, shown: tuple[object, ...]
+    ) -> None:
         """The commitment first; the claim when that is seen on the chain.
 
         NOTE: until it is old enough the claim is refused when it is simulated, which costs nothing.
         """
-        jobs = self._client.contracts.jobs
-        if snapshot.challenge_of(job.id, self._me) == committed:
-            self._send(Call.of(jobs, "challenge", job.id, *shown, value=job.stake))
+        jobs, group = self._client.contracts.jobs, job.group_of_root(root)
+        # SAFETY: for what is demanded of those who claim it we would lose, too, and it may be late already. Once they
+        # have lost it, it is claimed anew.
+        if group is not None and not group.dead and snapshot.pending(job, group):
             return
-        reason = unripe(job, snapshot.commit_age(), snapshot.now)
+        if snapshot.challenge_of(job.id, self._me) == committed:
+            self._send(Call.of(jobs, "challenge", job.id, *shown, value=offer(job, root)))
+            return
+        reason = unripe(job, root, snapshot.commit_age(), snapshot.now)
         if reason is None:
             self._send(Call.of(jobs, "commitChallenge", job.id, committed))
-        elif (job.id, job.challenge_end) not in self._unripe:
-            self._unripe.add((job.id, job.challenge_end))
+        elif (job.id, job.settle_end) not in self._unripe:
+            self._unripe.add((job.id, job.settle_end))
             _log.warning("challenge.too_late", job=job.id, reason=reason)
 
     def _send(self, call: Call) -> None:

@@ -19,7 +19,6 @@ from typing import Any
 from eth_abi import decode
 from eth_account import Account
 
-from referee_py.attestation import Verdict, sign
 from referee_py.game import clock
 from referee_py.game.book import Book
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
@@ -31,8 +30,7 @@ from referee_py.game.state import Move, Phase
 from referee_py.game.state import Timeout as MatchTimeout
 from referee_py.game.view import ChainLog, LoggedView
 from referee_py.panel.contract import Hearing
-from referee_py.panel.solver import plan as plan_hearing
-from referee_py.panel.state import Appeal, Attest, HearingPhase, Rules
+from referee_py.panel.state import HearingPhase, Rules
 from referee_py.program.playable import fitting
 from tests.referee_py.game.actions import address
 from tests.referee_py.game.chain import Chain, Transaction
@@ -43,6 +41,7 @@ from .demanded import Demanded
 from .job import CaseGraph, rounded
 from .table import Patience, Table, most_gas, whole
 from .trials import Style, Trials
+from .votes import Votes
 
 STAKE, REWARD, BOND = 1_000_000, 500_000, 10_000
 PERIOD, CLOCK = 400, 300
@@ -78,6 +77,7 @@ class Play:
         self.log = ChainLog()
         players = self.right, self.liar
         self.trials = Trials(table, graph, players, side=side, style=style, rng=self.rng, singly=singly)
+        self.votes = Votes(table, players, self.key, STAKE, side=side, style=style)
 
     @property
     def pointless(self) -> bool:
@@ -139,8 +139,9 @@ class Play:
             self.client,
             (self.job_id,),
             lambda now: self.book.finalize(self.job_id, now),
-            self._after(self.job.challenge_end),
+            self._after(max(self.job.challenge_end, self.job.settle_end)),
         )
+        self._collect()
         self._withdraw()
         after = self._balances(everybody)
         job = self.job
@@ -285,6 +286,16 @@ class Play:
     def _age(self, match_id: int) -> int:
         return self.book.matches[match_id].terms.number
 
+    def _collect(self) -> None:
+        for number, claim in enumerate(self.job.claims):
+            if not claim.lost:
+                self._jobs_call(
+                    "collect",
+                    claim.owner,
+                    (self.job_id, number),
+                    lambda _, number=number: self.book.collect(self.job_id, number),
+                )
+
     def _withdraw(self) -> None:
         purses = (
             (self.chain.jobs, self.book),
@@ -307,7 +318,7 @@ class Play:
             if number is not None:
                 self.trials.turn(number, self.book.panel.trials[number])
             else:
-                self._hearing_turn(hearing)
+                self.votes.turn(hearing)
             return
         assert match is not None
         self._match_turn(match)
@@ -383,34 +394,3 @@ class Play:
             after = apply(before, match.terms, move, sender, at)
             self.log.observe(before, move, after)
             before = after
-
-    # ------------------------------------------------------------------ hearings
-
-    def _hearing_turn(self, hearing: Hearing) -> None:
-        """The verifier signs the lie; whoever is right appeals in the last second."""
-        state, terms = hearing.state, hearing.terms
-        if state.phase is HearingPhase.VOTING and self.now + 1 < state.until and self.style is not Style.MUTE:
-            lie = terms.submission.records[1 - self.side]
-            verdict = Verdict(terms.hearing_id, terms.submission.step, terms.submission.node, lie)
-            vote = Attest(terms.submission, lie, sign(verdict, terms.chain_id, terms.panel, self.key))
-            self._hearing_send(hearing, vote, self.liar, self.now + 1)
-            return
-        right = terms.dispute.records[self.side]
-        last = self._after(state.until - 1)
-        for at in (last, self._after(state.until)):
-            move = plan_hearing(state, terms, self.right, right, at)
-            if move is not None:
-                self._hearing_send(hearing, move, self.right, at)
-                return
-        raise AssertionError(f"nothing is due: {state}")
-
-    def _hearing_send(self, hearing: Hearing, move: Any, sender: str, at: int) -> None:
-        paid = STAKE if isinstance(move, Appeal) else 0
-        data = self.chain.panel.calldata(move.function, *move.arguments(hearing.terms.hearing_id))
-        self.table.send(
-            f"panel.{move.function}",
-            Transaction(sender, self.chain.panel.address, data, paid),
-            lambda now: self.book.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
-            at,
-            most_gas([(move.function, data)]),
-        )

@@ -80,8 +80,8 @@ class Court:
             "logs": self.claim.logs,
             "open_matches": 1,
             "verifiers": (KEY.address,),
-            "claims": tuple(Claim(k, players[k], k, True, False, NOWHERE) for k in range(2)),
-            "groups": tuple(Group(k, bytes([k + 1]) * 32, b"", match_id, 0, (k,)) for k in range(2)),
+            "claims": tuple(Claim(k, players[k], 1, k, True, False, False, NOWHERE) for k in range(2)),
+            "groups": tuple(Group(k, bytes([k + 1]) * 32, b"", match_id, 0, 0, 0, (k,)) for k in range(2)),
         }
         self.jobs.append(job(number, **{**values, **changes}))
         self.submit(match_id, number, players, (self.wrong, self.right))

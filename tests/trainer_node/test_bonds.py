@@ -48,7 +48,8 @@ def test_the_table_is_what_moves_were_measured_to_cost() -> None:
         # What an appeal shows again, and the court tells, is what was submitted.
         "appeal": measured("panel", "appeal") + dispute,
         "proceed": measured("panel", "proceed, two bonds taken"),
-        "finalize": measured("jobs", "finalize, one claim"),
+        "finalize": measured("jobs", "finalize"),
+        "collect": measured("jobs", "collect, a slot"),
         "withdraw": measured("jobs", "withdraw"),
     }
     assert set(found) == set(GAME_GAS)
@@ -137,6 +138,9 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     town.rpc("evm_increaseTime", 1000)
     town.rpc("evm_mine")
     one.send(Call.of(town.contracts.jobs, "finalize", job_id))
+    claim = town.client.snapshot().job(job_id).claim_of(one.address)
+    assert claim is not None
+    one.send(Call.of(town.contracts.jobs, "collect", job_id, claim.index))
     one.send(Call.of(town.contracts.jobs, "withdraw"))
     gained = town.web3.eth.get_balance(one.address) - before
     assert gained > 10**18, "the reward, and the prize pays for all gas"

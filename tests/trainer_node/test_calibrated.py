@@ -99,7 +99,7 @@ def test_small_logs_that_others_follow(desk: Desk, folder: Path, client: str) ->
     claim = desk.train("calibrated", shown, calibration=folder / "calibration.json")
     assert desk.logged("calibrated", claim) < desk.logged("fixed", fixed) / 4
     with ArtifactServer(desk.store("calibrated")) as server:
-        there = Claimed(0, "0x" + "aa" * 20, 0, True, False, server.uri)
+        there = Claimed(0, "0x" + "aa" * 20, 1, 0, True, False, False, server.uri)
         revealed = job(
             program=shown.program,
             program_file=shown.program_file,

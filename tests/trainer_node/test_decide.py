@@ -18,6 +18,7 @@ from trainer_node.decide import (
     Do,
     challenger_acts,
     disagreements,
+    offer,
     too_dear,
     too_poor,
     too_uncertain,
@@ -29,6 +30,7 @@ ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
 RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
 RESULT = Result(RIGHT, bytes(32), ())
 ROOT = bytes(32)
+NOW = 50
 
 
 def job(phase: JobPhase, **changes: object) -> Job:
@@ -51,11 +53,14 @@ def job(phase: JobPhase, **changes: object) -> Job:
         reward=1,
         commit_end=0,
         reveal_end=0,
-        challenge_end=0,
+        challenge_end=NOW + 1,
+        settle_end=0,
         commitments=0,
         reveals=0,
         open_matches=0,
         waiting=None,
+        founded=0,
+        followers=0,
         accepted_root=ROOT,
         accepted_last=ROOT,
         logs=ROOT,
@@ -68,8 +73,8 @@ def job(phase: JobPhase, **changes: object) -> Job:
 
 
 def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: object) -> Job:
-    claims = tuple(Claim(i, owner, i, True, False, "") for i in range(len(roots)))
-    groups = tuple(Group(i, root, ROOT, 0, 0, (i,)) for i, root in enumerate(roots))
+    claims = tuple(Claim(i, owner, 1, i, True, False, False, "") for i in range(len(roots)))
+    groups = tuple(Group(i, root, ROOT, 0, 0, 0, 0, (i,)) for i, root in enumerate(roots))
     return job(phase, claims=claims, groups=groups, **changes)
 
 
@@ -95,15 +100,23 @@ FULL = {"trainers": (Trainer(OTHER, False, ROOT), Trainer("0x" + "dd" * 20, Fals
         (job(JobPhase.REVEAL, **slot(b"\x01" * 32, True)), RESULT, True, []),
         (claimed(JobPhase.CLOSING, RIGHT, owner=ME), RESULT, True, [Do.FINALIZE]),
         (claimed(JobPhase.CLOSING, RIGHT, owner=ME, open_matches=1), RESULT, True, []),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, settle_end=NOW + 1), RESULT, True, []),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, settle_end=NOW), RESULT, True, [Do.FINALIZE]),
         (claimed(JobPhase.CLOSING, RIGHT), RESULT, True, []),
     ],
 )
 def test_a_trainer(situation: Job, own: Result | None, willing: bool, acts: list[Do]) -> None:
-    assert trainer_acts(situation, ME, own, willing=willing) == acts
+    assert trainer_acts(situation, ME, own, NOW, willing=willing) == acts
 
 
 DEAD = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
-DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1), DEAD.groups[1]))
+DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1, until=NOW + 1), DEAD.groups[1]))
+
+
+def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> Job:
+    """The challenge phase is over; so many have claimed the right root, of whom so many have lost."""
+    right = replace(DEAD.groups[0], until=until, members=tuple(range(members)), spokesman=spokesman)
+    return replace(DEAD, phase=JobPhase.CLOSING, groups=(right, DEAD.groups[1]))
 
 
 @pytest.mark.parametrize(
@@ -116,6 +129,16 @@ DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1), DEAD.groups[1
         (claimed(JobPhase.CHALLENGE, WRONG, RIGHT), RESULT, Mode.CHALLENGE, []),
         # The right claim was given away by its spokesman: it is claimed again.
         (DEAD, RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(until=NOW), RESULT, Mode.CHALLENGE, []),
+        # Whoever is left may give it away, too: it is claimed behind him, unless somebody has done so.
+        (later(members=2), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(members=3), RESULT, Mode.CHALLENGE, []),
+        (later(members=3, spokesman=2, until=0), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(spokesman=0), RESULT, Mode.CHALLENGE, []),
+        (claimed(JobPhase.CLOSING, WRONG), RESULT, Mode.CHALLENGE, []),
+        # Where logs are withheld nothing will be accepted.
+        (replace(DEAD, finder=OTHER), RESULT, Mode.CHALLENGE, []),
         # SAFETY: whoever could not replay does not dispute.
         (claimed(JobPhase.CHALLENGE, WRONG), None, Mode.CHALLENGE, []),
         (claimed(JobPhase.CHALLENGE, WRONG, owner=ME), RESULT, Mode.CHALLENGE, []),
@@ -124,7 +147,7 @@ DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1), DEAD.groups[1
     ],
 )
 def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list[Do]) -> None:
-    assert challenger_acts(situation, ME, own, mode) == acts
+    assert challenger_acts(situation, ME, own, mode, NOW) == acts
 
 
 @pytest.mark.parametrize(
@@ -132,7 +155,26 @@ def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list
 )
 def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) -> None:
     """Zero is no limit. Who the verifiers are does not matter: the court has the last word."""
-    assert (too_dear(job(JobPhase.TRAINING, stake=stake), most) is not None) == dear
+    assert (too_dear(stake, most) is not None) == dear
+
+
+@pytest.mark.parametrize(
+    ("founded", "followers", "root", "want"),
+    [
+        (0, 0, RIGHT, 1250),
+        (11, 0, RIGHT, 1999),  # 1,687 and a quarter would do for a second claim of the root
+        (15, 0, RIGHT, 1999),
+        (16, 0, RIGHT, 2500),
+        (16, 1, RIGHT, 2500),
+        (0, 0, WRONG, 2000),
+        (16, 3, WRONG, 16_000),
+    ],
+)
+def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
+    founded: int, followers: int, root: bytes, want: int
+) -> None:
+    situation = claimed(JobPhase.CHALLENGE, WRONG, stake=1000, founded=founded, followers=followers)
+    assert offer(situation, root) == want
 
 
 ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds for form in Form]
@@ -153,8 +195,9 @@ def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds
 @pytest.mark.parametrize("threshold", [0, 1])
 def test_who_cannot_pay_for_an_appeal_does_not_stake(threshold: int) -> None:
     situation = job(JobPhase.TRAINING, rules=Rules(threshold, 1, 1, 1), stake=5)
-    assert too_poor(situation, 10) is None
-    assert (too_poor(situation, 9) is not None) == (threshold > 0)
+    assert too_poor(situation, 5, 10) is None
+    assert too_poor(situation, 10, 15) is None, "a claim may cost more than the bond of an appeal"
+    assert (too_poor(situation, 5, 9) is not None) == (threshold > 0)
 
 
 def test_disagreement_needs_an_own_result() -> None:

@@ -66,7 +66,7 @@ class Table:
         """Names of the moves that were sent; None if there were none."""
         log = self.log
         snapshot: Any = SimpleNamespace(now=now, history=lambda _match: SimpleNamespace(log=log))
-        group = Group(0, b"", b"", 1, 0, (0,))
+        group = Group(0, b"", b"", 1, 0, 0, 0, (0,))
         before = len(self.sent.batches)
         self.player.play(snapshot, Seat(self.match, 0, True, group, group), self.replay, uris)
         return [move.function for move in self.sent.batches[-1]] if len(self.sent.batches) > before else None

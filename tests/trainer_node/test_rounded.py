@@ -204,7 +204,7 @@ class Posted:
         at = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
         if logs is None:
             return job(**at)
-        claim = Claim(0, OWNER, 0, True, False, uri or self.server.uri)
+        claim = Claim(0, OWNER, 1, 0, True, False, False, uri or self.server.uri)
         return job(**at, phase=JobPhase.CHALLENGE, logs=logs, claims=(claim,))
 
 
@@ -283,7 +283,7 @@ def test_whoever_has_claimed_since_may_serve_the_logs(
         structlog.testing.capture_logs() as told,
     ):
         until(lambda: works.train(alone) or any(event["event"] == "job.unavailable" for event in told))
-        another = Claim(1, "0x" + "bb" * 20, 1, False, False, server.uri)
+        another = Claim(1, "0x" + "bb" * 20, 1, 1, False, False, False, server.uri)
         joined = replace(alone, claims=(*alone.claims, another))
         assert until(lambda: works.train(joined)) == claim
 

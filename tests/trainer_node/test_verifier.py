@@ -229,7 +229,8 @@ def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
     players = court.heard[101].terms.submission.players
     owners = {40: players[0], 50: players[1]}
     crowd = tuple(
-        Claim(k, owners.get(k, f"0x{k:040x}"), k % 2, False, False, f"http://m{k}") for k in range(64)
+        Claim(k, owners.get(k, f"0x{k:040x}"), 1, k % 2, False, False, False, f"http://m{k}")
+        for k in range(64)
     )
     found = servers(replace(court.jobs[0], claims=crowd), court.heard[101])
     assert found[:3] == [court.jobs[0].uri, "http://m40", "http://m50"]

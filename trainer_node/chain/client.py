@@ -11,7 +11,7 @@ snapshot.still_canonical()              False after a reorganisation: forget wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,7 @@ from .history import History, build_history
 from .pauses import EVENTS as PAUSE_EVENTS
 from .pauses import read_pauses
 from .rpc import guarded
-from .views import Group, Job, MatchInfo, job_view, match_view
+from .views import MAX_CLAIMS, Group, Job, MatchInfo, job_view, match_view
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
@@ -185,10 +185,28 @@ class Snapshot:
         with guarded(f"job {job_id}"):
             phase, job, trainers, claims, groups = raw
             if phase != 0:
+                if max(job.claims, job.groups) > MAX_CLAIMS:
+                    raise RpcCorrupt(f"job {job_id} has {job.claims} claims; {MAX_CLAIMS} are read at most")
+                paged = len(claims) < job.claims or len(groups) < job.groups
+                claims = self._rest(job_id, "claimsFrom", claims, job.claims)
+                groups = self._rest(job_id, "groupsFrom", groups, job.groups)
+                # NOTE: no page fits another if a block was replaced between them.
+                if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
+                    raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
                 return job_view(job_id, phase, job, trainers, claims, groups)
         raise InvalidInput(
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
+
+    def _rest(self, job_id: int, view: str, shown: Sequence[Any], count: int) -> list[Any]:
+        """All of a job's claims or groups, of which the first are shown."""
+        found = list(shown)
+        while len(found) < count:
+            page = self._view(self._contracts.jobs, view, job_id, len(found))
+            if not page:
+                raise RpcCorrupt(f"job {job_id}: {view} ends after {len(found)} of {count}")
+            found.extend(page)
+        return found
 
     def challenge_of(self, job_id: int, address: str) -> bytes:
         """What the address has committed to challenge with; zero if nothing."""
@@ -237,7 +255,7 @@ class Snapshot:
 
     def pending(self, job: Job, group: Group) -> int:
         """Demands that are open: of the job's logs, and of what this group claims."""
-        where = self._client.deployment.jobs, job.id, job.logs, group.root, len(group.members)
+        where = self._client.deployment.jobs, job.id, job.logs, group.root, group.life
         return int(self._view(self._contracts.demands, "pending", *where))
 
     def ledger(self, job: Job) -> Ledger:

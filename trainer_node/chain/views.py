@@ -11,8 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from referee_py.game import clock
-from referee_py.game.book import MAX_CLAIMS
-from referee_py.game.jobs import JobPhase
+from referee_py.game.jobs import JobPhase, claim_price
 from referee_py.game.shown import match_id as match_id_of
 from referee_py.game.shown import position_hash
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
@@ -24,7 +23,10 @@ from .events import Event
 from .wire import values
 
 MAX_SLOTS = 16
+MAX_CLAIMS = 1 << 16
+"""NOTE: the contract has no limit; so many new roots would cost 130 million stakes."""
 MAX_STRIDES = 8
+NEVER = 1 << 64
 MAX_VERIFIERS = 255
 
 Number = TypeVar("Number", bound=IntEnum)
@@ -45,27 +47,39 @@ class Claim:
 
     index: int
     owner: str
+    stake: int
     group: int
     slot: bool
     lost: bool
+    collected: bool
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All claims of one root. ``match_id`` is zero while it is in no match; ``members`` are claim numbers."""
+    """All claims of one root. ``match_id`` is zero while it is in no match; ``members`` are claim numbers.
+
+    ``deaths``: how often all members there were had lost; a dead group can be claimed again ``until`` then.
+    """
 
     index: int
     root: bytes
     last: bytes
     match_id: int
     spokesman: int
+    deaths: int
+    until: int
     members: tuple[int, ...]
 
     @property
     def dead(self) -> bool:
         """Every member has lost."""
         return self.spokesman >= len(self.members)
+
+    @property
+    def life(self) -> int:
+        """In which of its lives the root is, from 1, while somebody claims it."""
+        return self.deaths + 1
 
     @property
     def speaker(self) -> int | None:
@@ -96,10 +110,13 @@ class Job:
     commit_end: int
     reveal_end: int
     challenge_end: int
+    settle_end: int
     commitments: int
     reveals: int
     open_matches: int
     waiting: int | None
+    founded: int
+    followers: int
     accepted_root: bytes
     accepted_last: bytes
     logs: bytes
@@ -122,8 +139,23 @@ class Job:
         return next((c for c in self.claims if c.owner.lower() == address.lower()), None)
 
     def group_of_root(self, root: bytes) -> Group | None:
-        """The group of a run root, if anybody claims it."""
+        """The group of a run root, if anybody has claimed it."""
         return next((g for g in self.groups if g.root == root), None)
+
+    def price_of(self, root: bytes) -> int:
+        """What a challenger's claim of a root has to stake now, in wei."""
+        claimed = self.group_of_root(root) is not None
+        return claim_price(self.stake, self.founded, self.followers, claimed=claimed)
+
+    def claimable_until(self, root: bytes) -> int | None:
+        """Until when a root can be claimed as far as is known now; None if it is too late."""
+        if self.phase is JobPhase.CHALLENGE:
+            group = self.group_of_root(root)
+            return max(self.challenge_end, group.until if group and group.dead else 0)
+        group = self.group_of_root(root)
+        if self.phase is not JobPhase.CLOSING or group is None or group.spokesman == 0:
+            return None
+        return group.until if group.dead else NEVER
 
     def uris(self, group: Group) -> list[str]:
         """Where members of a group serve their artifacts: the spokesman first, then those that have not lost."""
@@ -196,15 +228,18 @@ def program_terms(raw: Any) -> Terms:
 def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, groups: Any) -> Job:
     """A Job from what `viewOf` gives. Raises RpcCorrupt."""
     terms = raw.terms
-    if (
-        len(trainers) > MAX_SLOTS
-        or max(len(claims), len(groups)) > MAX_CLAIMS
-        or len(terms.verifiers) > MAX_VERIFIERS
-    ):
-        raise RpcCorrupt(f"job {job_id} has more slots, claims or verifiers than the contract allows")
-    job_claims = tuple(Claim(i, c.owner, c.group, c.slot, c.lost, c.uri) for i, c in enumerate(claims))
+    if len(trainers) > MAX_SLOTS or len(terms.verifiers) > MAX_VERIFIERS:
+        raise RpcCorrupt(f"job {job_id} has more slots or verifiers than the contract allows")
+    if (len(claims), len(groups)) != (raw.claims, raw.groups):
+        raise RpcCorrupt(
+            f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not so many are shown"
+        )
+    job_claims = tuple(
+        Claim(i, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, c.uri) for i, c in enumerate(claims)
+    )
     job_groups = tuple(
-        Group(i, g.root, g.last, g.matchId, g.spokesman, tuple(g.members)) for i, g in enumerate(groups)
+        Group(i, g.root, g.last, g.matchId, g.spokesman, g.deaths, g.until, tuple(g.members))
+        for i, g in enumerate(groups)
     )
     if any(c.group >= len(job_groups) for c in job_claims):
         raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
@@ -235,10 +270,13 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         commit_end=raw.commitEnd,
         reveal_end=raw.revealEnd,
         challenge_end=raw.challengeEnd,
+        settle_end=raw.settleEnd,
         commitments=raw.commitments,
         reveals=raw.reveals,
         open_matches=raw.openMatches,
         waiting=raw.waiting - 1 if raw.waiting else None,
+        founded=raw.founded,
+        followers=raw.followers,
         accepted_root=raw.acceptedRoot,
         accepted_last=raw.acceptedLast,
         logs=raw.logs,

@@ -42,6 +42,11 @@ app = typer.Typer(help="Jobs: programs that somebody wants trained.", no_args_is
 DEFAULT_STAKE = 10**17
 JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
 
+Collected = Annotated[
+    list[int],
+    typer.Option("--job", help="First collect what our claim in this job gets; once it is over. Repeatable."),
+]
+
 
 @app.command()
 @with_settings({**ACCOUNT, **SERVE})
@@ -156,6 +161,7 @@ def show(settings: Settings, job: JobNumber) -> None:
             "owner": claim.owner,
             "state": state,
             "root": group.root.hex(),
+            "stake": show_ether(claim.stake),
             "artifacts at": claim.uri,
         }
         show_rows(f"claim {claim.index}", rows)
@@ -204,10 +210,15 @@ def result(
 
 @app.command()
 @with_settings(ACCOUNT)
-def withdraw(settings: Settings) -> None:
+def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
     """Draw what the contracts owe this account: rewards, prizes, stakes, bonds of appeals."""
     client = reader(settings)
     with sender(settings) as transactions:
+        for number in jobs or ():
+            claim = client.snapshot().job(number).claim_of(transactions.address)
+            if claim is None or claim.lost or claim.collected:
+                raise InvalidInput(f"{transactions.address} has nothing to collect in job {number}")
+            transactions.send(Call.of(client.contracts.jobs, "collect", number, claim.index))
         owed = client.snapshot().credits(transactions.address)
         for purse, _ in owed or [(client.contracts.jobs, 0)]:
             transactions.send(Call.of(purse, "withdraw"))
@@ -238,6 +249,7 @@ def _print_terms(job: Job, behind: int) -> None:
         "training until": moment(job.commit_end),
         "reveal until": moment(job.reveal_end),
         "challenge until": moment(job.challenge_end),
+        "settled": moment(job.settle_end) if job.settle_end else "no root has lost all its claims",
         "match": f"{job.rules.clock} s a side",
         "operators": _judges(job),
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",

@@ -36,6 +36,8 @@ class Scenario(StrEnum):
     """An honest trainer, and a challenger who disputes what is right."""
     TWO_LIARS = "two-liars"
     """Two trainers who lie differently, and one honest one."""
+    CROWD = "crowd"
+    """An honest trainer, and seven who lie at once, each in another step; a challenger who watches."""
     LYING_VERIFIERS = "lying-verifiers"
     """An honest and a lying trainer; all verifiers sign what the liar says."""
     LYING_APPEAL = "lying-appeal"
@@ -55,6 +57,7 @@ class Part:
         return self.lie.fault is Fault.NONE
 
 
+CROWD_SIZE = 7
 ABOUT_VERDICTS = frozenset({Scenario.LYING_VERIFIERS, Scenario.LYING_APPEAL})
 
 
@@ -103,6 +106,17 @@ def cast(scenario: Scenario, lie: Lie, steps: int) -> list[Part]:
             other = Fault.POISON_DATA if lie.fault is Fault.WRONG_OP_OUTPUT else Fault.WRONG_OP_OUTPUT
             second = Part("second liar", "trainer", Lie(other, min(lie.step + steps // 6, steps)))
             return [Part("liar", "trainer", lie), second, Part("honest", "trainer"), watch]
+        case Scenario.CROWD:
+            liars = [
+                Part(f"liar {k + 1}", "trainer", replace(lie, step=_step(lie.step, k, steps)))
+                for k in range(CROWD_SIZE)
+            ]
+            return [*liars, Part("honest", "trainer"), watch]
+
+
+def _step(first: int, k: int, steps: int) -> int:
+    """The ``k``-th of steps that differ, from the first one on, and back to the beginning of the run."""
+    return (first - 1 + k * max(1, steps // (2 * CROWD_SIZE))) % steps + 1
 
 
 def expected(parts: list[Part]) -> set[Reason]:

@@ -41,6 +41,8 @@ EVALUATORS = {"trainer": "torch", "challenger": "halves"}
 """Other hardware for each role, in rounded-f64."""
 SHARED = 6
 """How much longer a run may take while all parties compute at once."""
+FEW = 4
+"""Parties that are meant by that; more have as much more time."""
 POLL_S = 0.5
 
 out = Console(highlight=False, soft_wrap=True)
@@ -77,7 +79,7 @@ def play(
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
-    periods = Periods.of(_effort(truth.trial()), terms)
+    periods = Periods.of(_effort(truth.trial()), terms, len(parts))
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
     if truth.rounded:
         say(
@@ -164,19 +166,21 @@ class Periods:
     limit: float
 
     @classmethod
-    def of(cls, effort: Effort, terms: Terms) -> Periods:
+    def of(cls, effort: Effort, terms: Terms, parties: int) -> Periods:
         """For what the steps take where nothing else runs, with the margin that trainers want.
 
         Whoever follows rounding logs can begin only when they are revealed.
         """
-        train, dispute = (SHARED * MARGIN * s for s in (effort.train_s(terms), effort.dispute_s(terms)))
-        challenge = 30 + train if is_rounded(terms.mode) else 15
-        limit = 300 + 2 * train + 6 * dispute + challenge
+        shared = max(1.0, parties / FEW)
+        margin = SHARED * shared * MARGIN
+        train, dispute = margin * effort.train_s(terms), margin * effort.dispute_s(terms)
+        challenge = 30 + train if is_rounded(terms.mode) else 15 * shared
+        limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge
         return cls(
-            60 + math.ceil(train),
+            math.ceil(60 * shared + train),
             math.ceil(challenge),
-            20 + math.ceil(dispute),
-            60 + math.ceil(dispute),
+            math.ceil(20 * shared + dispute),
+            math.ceil(60 * shared + dispute),
             limit,
         )
 
@@ -225,10 +229,16 @@ def _watch(
             snapshot = client.snapshot()
             job = snapshot.job(job_id)
             owed = any(snapshot.credit(stage.accounts[name]) for name in names)
+            owed |= any(not claim.lost and not claim.collected for claim in job.claims)
             if job.phase.ended and not owed and not snapshot.hearings(job):
                 story.tell()
                 return
-            left = {"TRAINING": job.commit_end, "REVEAL": job.reveal_end, "CHALLENGE": job.challenge_end}
+            left = {
+                "TRAINING": job.commit_end,
+                "REVEAL": job.reveal_end,
+                "CHALLENGE": job.challenge_end,
+                "CLOSING": job.settle_end,
+            }
             ends = left.get(job.phase.name, 0)
             phase = (
                 f"{job.phase.name.lower()}, {max(0, ends - snapshot.now)} s left" if ends else job.phase.name

@@ -124,10 +124,14 @@ def verdicts(
         )
     ]
     for part in liars:
-        # NOTE: one liar may win a prize from another before it loses, so its loss can be smaller than its stake.
         claim = job.claim_of(addresses[part.name])
-        lost = claim is not None and claim.lost and accounts[part.name].profit < 0
-        found.append((f"the {part.name} has lost its stake", lost))
+        found.append((f"the {part.name} has lost its stake", claim is not None and claim.lost))
+    if liars:
+        # NOTE: one liar may win prizes from others before it loses, so it may lose less than its stake, or nothing.
+        lost = -sum(accounts[part.name].profit for part in liars)
+        found.append(
+            ("together they have lost more than half of their stakes", 2 * lost > len(liars) * job.stake)
+        )
     if false_verifiers:
         words = f"{' and '.join(false_verifiers)} have lost their bonds"
         found.append((words, all(snapshot.bond(addresses[name]) == 0 for name in false_verifiers)))
