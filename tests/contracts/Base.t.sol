@@ -41,6 +41,7 @@ interface Vm {
         returns (uint256[] memory);
     function getRecordedLogs() external returns (Log[] memory);
     function recordLogs() external;
+    function getBlockTimestamp() external view returns (uint256);
     function getCode(string calldata artifact) external view returns (bytes memory);
     function lastCallGas() external view returns (Gas memory);
     function prank(address sender) external;
@@ -84,7 +85,12 @@ abstract contract Base {
     }
 
     function pass(uint256 duration) internal {
-        vm.warp(block.timestamp + duration);
+        vm.warp(currentSecond() + duration);
+    }
+
+    /// @dev The second. NOTE: whoever reads it by `block.timestamp` twice in one function may get what it was at first.
+    function currentSecond() internal view returns (uint256) {
+        return vm.getBlockTimestamp();
     }
 
     /// @dev Deploys from the compiler's output: with `new`, each test would have the contract compiled into it again.

@@ -236,7 +236,9 @@ contract JobGasTest is Market {
         _saved("reveal, last");
         pass(PERIOD);
         jobs.finalize(job);
-        _saved("finalize, one claim");
+        _saved("finalize");
+        jobs.collect(job, 0);
+        _saved("collect, a slot");
         vm.prank(person(1));
         jobs.withdraw();
         _saved("withdraw");
@@ -282,18 +284,28 @@ contract JobGasTest is Market {
         vm.snapshotGasLastCall("panel", move);
     }
 
+    /// @dev Of whatever there may be many of, one call goes over a page. NOTE: nodes read it, and no move does.
     function test_theLongestLoops() public {
-        uint256[] memory same = new uint256[](16);
-        for (uint256 i = 0; i < 16; ++i) {
-            same[i] = 7;
+        uint256 job = claimed(1000);
+        for (uint160 n = 1; n < 64; ++n) {
+            commitTo(job, person(n + 1), 1000 + n);
         }
-        uint256 job = claimed(same);
-        for (uint160 n = 17; n <= 64; ++n) {
-            challenge(job, person(n), 100 + n);
-            winByDefault(job, 7);
+        pass(1);
+        for (uint160 n = 1; n < 64; ++n) {
+            (Claim memory c, uint256 price) = (claim(1000 + n), priceOf(job, 1000 + n));
+            c.uri = string(new bytes(512));
+            vm.deal(person(n + 1), price);
+            vm.prank(person(n + 1));
+            jobs.challenge{value: price}(job, c, bytes32(uint256(1000 + n)));
         }
-        pass(PERIOD);
-        jobs.finalize(job);
-        _saved("void, 64 claims");
+        jobs.viewOf(job);
+        uint256 gas = vm.snapshotGasLastCall("jobs", "viewOf, a whole page of claims and groups");
+        yes(gas < 20_000_000, vm.toString(gas));
+    }
+
+    function test_aClaimBehindAnother() public {
+        uint256 job = claimed(7);
+        challenge(job, person(2), 7);
+        _saved("challenge behind a claim");
     }
 }

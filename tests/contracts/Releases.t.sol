@@ -145,7 +145,7 @@ contract ReleasesTest is Market {
         submit(id, 7, 8);
         rule(id, 7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         credited(person(1), REWARD + STAKE + STAKE / 2 - STAKE / 10, "reward, stake and prize");
     }
 

@@ -86,7 +86,8 @@ contract UnchangedJobsTest is Market {
         eq(_state(), before, "a late reveal");
 
         pass(PERIOD); // Closing
-        challengeRefused(_job, person(2), 8, STAKE, IJobs.WrongPhase.selector);
+        commitChallenge(_job, person(2), 8);
+        challengeRefused(_job, person(2), 8, STAKE, IJobs.RootClosed.selector);
         eq(_state(), before, "a late challenge");
     }
 
@@ -95,8 +96,9 @@ contract UnchangedJobsTest is Market {
         bytes32 before = _state();
         challengeRefused(_job, person(1), 8, STAKE, IJobs.AlreadyClaimed.selector);
         eq(_state(), before, "two claims of one account");
-        challengeRefused(_job, person(2), 7, STAKE, IJobs.RootClaimed.selector);
-        eq(_state(), before, "two claims of one root");
+        commitChallenge(_job, person(2), 7);
+        challengeRefused(_job, person(2), 7, 2 * STAKE - 1, IJobs.WrongStake.selector);
+        eq(_state(), before, "a second claim of a root, for less than it costs");
         challenge(_job, person(2), 8);
         yes(_state() != before, "another claim of another account");
     }

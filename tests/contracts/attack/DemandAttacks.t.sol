@@ -128,7 +128,7 @@ contract DemandAttackTest is Steady {
         yes(lost > 100 * gas * PRICE, "a hundred times what it costs the honest side, which is paid");
         yes(!jobs.claimsOf(_s.jobId)[0].lost, "nothing is lost");
         vm.warp(jobs.jobOf(_s.jobId).challengeEnd);
-        jobs.finalize(_s.jobId);
+        finalize(_s.jobId);
         credited(person(1), STAKE + REWARD, "the honest claimant");
     }
 }

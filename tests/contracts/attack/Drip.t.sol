@@ -10,7 +10,7 @@ import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 import {Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice A trainer serves its logs to nobody, and answers each demand in the last second. Whoever follows the run by what is shown
-/// here sees all of it, and has a challenge period left.
+/// here sees all of it, and has a challenge period left. But pages that nobody waits for put nothing off.
 /// forge-config: default.isolate = true
 contract DripTest is Demanded {
     using Trees for Tree;
@@ -119,5 +119,40 @@ contract DripTest is Demanded {
 
     function test_everyPageIsShownInTimeInShortPeriods() public {
         _followed(60, 60, 64);
+    }
+
+    /// @dev Again and again somebody demands pages and answers them in the same second, to put the job's end off for their gas.
+    function _selfAnswered(uint32 verdict, uint32 challengePeriod) private {
+        Subject memory s = _claimed(verdict, challengePeriod);
+        uint256 limit = jobs.jobOf(s.jobId).revealEnd + challengePeriod;
+        limit += 4 * (uint256(verdict) + challengePeriod) + 61_440;
+        (bytes32[] memory digests_,) = digestsAt(1);
+        StepProof memory proof = StepProof(logTree(1).root(), _logPath);
+        uint64 asked = 1;
+        while (jobs.phaseOf(s.jobId) == JobPhase.Challenge) {
+            Place[] memory list = new Place[](16);
+            for (uint64 i = 0; i < 16; ++i) {
+                list[i] = digests(asked + i);
+            }
+            demand(s, list);
+            for (uint64 i = 0; i < 16; ++i) {
+                demands.answerDigests(s, list[i], digests_, new bytes32[](0), proof);
+            }
+            asked += 16;
+            yes(jobs.jobOf(s.jobId).challengeEnd <= limit, "no later than without them");
+            pass((uint256(verdict) + challengePeriod) / 2);
+        }
+    }
+
+    function test_whoAnswersItsOwnDemandsPutsNothingOff() public {
+        _selfAnswered(1800, 3600);
+    }
+
+    function test_whoAnswersItsOwnDemandsPutsNothingOffInLongPeriods() public {
+        _selfAnswered(1 days, 1 days);
+    }
+
+    function test_whoAnswersItsOwnDemandsPutsNothingOffInShortPeriods() public {
+        _selfAnswered(600, 600);
     }
 }

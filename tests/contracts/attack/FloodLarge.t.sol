@@ -91,7 +91,7 @@ contract FloodLargeTest is Market {
         eq(loss, demands.credit(person(1)) + demands.credit(demands.BURNED()), "all is accounted for");
         inPhase(s.jobId, JobPhase.Challenge);
         vm.warp(jobs.jobOf(s.jobId).challengeEnd);
-        jobs.finalize(s.jobId);
+        finalize(s.jobId);
         credited(person(1), STAKE + REWARD, "and is paid");
     }
 }

@@ -47,7 +47,7 @@ contract ZeroLogsTest is Demanded {
             demandAs(address(0xBAD), s, list);
         }
         pass(1);
-        jobs.finalize(job);
+        finalize(job);
         inPhase(job, JobPhase.Void);
         credited(person(1), 0, "the trainer has lost its stake");
         credited(person(3), STAKE, "who has claimed has its own");

@@ -92,8 +92,8 @@ contract ZeroSizeTest is Market {
             uint256 job = _trial(honest, liar);
             yes(!jobs.claimsOf(job)[0].lost, "the honest claim stands");
             yes(jobs.claimsOf(job)[1].lost, "the lie is lost");
-            vm.warp(jobs.jobOf(job).challengeEnd);
-            jobs.finalize(job);
+            toTheEnd(job);
+            finalize(job);
             eq(jobs.jobOf(job).acceptedRoot, Runs.recordHash(_recordOf(_empty())), "the truth is accepted");
             credited(honest, STAKE / 2 + STAKE + REWARD, "what was paid in, the prize and the reward");
             credited(liar, 0, "the whole stake is gone");
@@ -150,8 +150,8 @@ contract ZeroSizeTest is Market {
             (p.shape.dtype, p.shape.dims, p.root) = (1, _dims(), _empty());
             vm.prank(who[0]);
             demands.answerLeaf(s, places[0], a, p);
-            vm.warp(jobs.jobOf(job).challengeEnd);
-            jobs.finalize(job);
+            toTheEnd(job);
+            finalize(job);
             eq(jobs.jobOf(job).acceptedRoot, roots[0], "the claim stands");
             credited(who[0], STAKE + REWARD, "what was paid in, and the reward");
             yes(demands.credit(who[0]) > 0, "the answer is paid");

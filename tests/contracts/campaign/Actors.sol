@@ -3,13 +3,16 @@ pragma solidity ^0.8.34;
 
 import {Stage} from "./Stage.sol";
 import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
-import {DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Demand, DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
 import {Claim, Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 
 /// @title Actors
 /// @notice Three honest people and an honest verifier, who answer at once; and everybody else, who do as they are told.
+///
+/// Some jobs the honest watch from the beginning: there they claim the truth if nobody does, and again, behind whoever is left,
+/// when a claim of it was lost and fewer than two still speak for it; and they answer what is demanded of it, whoever claims it.
 ///
 /// Verifiers 0 and 1 are honest, 2 and 3 are not. A job names none; or 0, 1 and 2; or 0, 2 and 3, so that its verdicts may be
 /// lies.
@@ -21,7 +24,7 @@ abstract contract Actors is Stage {
     }
 
     uint160 internal constant HONEST = 3;
-    uint160 internal constant PEOPLE = 9;
+    uint160 internal constant PEOPLE = 13;
     uint256 internal constant HONEST_VERIFIERS = 2;
     address internal constant CLIENT = address(0xC11E);
 
@@ -37,8 +40,18 @@ abstract contract Actors is Stage {
     /// @dev What has been demanded and neither answered nor closed, and of which run.
     Asked[] internal asked;
 
+    /// @dev Jobs that the honest watch, and in which they are ready to claim.
+    mapping(uint256 job => bool) internal watches;
+    mapping(uint256 job => bool) private _ready;
+
     /// @dev Jobs that ended without a result because nobody showed their logs.
     uint256 public withheld;
+    /// @dev Claims behind a root that somebody claims; of dead roots; after the challenge phase; and of the honest when a claim of the
+    /// truth was lost.
+    uint256 public queued;
+    uint256 public again;
+    uint256 public closing;
+    uint256 public defended;
 
     /// @dev What went wrong; empty if nothing did.
     string public broken;
@@ -95,9 +108,22 @@ abstract contract Actors is Stage {
         if (jobs.phaseOf(s.jobId) > JobPhase.Closing) return false;
         if (s.root == runLogs()) return isHonest(trainerOf[s.jobId]);
         if (s.root != rootOf(TRUTH)) return false;
+        if (watches[s.jobId]) return true;
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(s.jobId);
         for (uint256 i = 0; i < claims.length; ++i) {
             if (isHonest(claims[i].owner)) return true;
+        }
+        return false;
+    }
+
+    /// @dev Nobody can show any more what was demanded of those who claim the truth now: whoever stands behind them loses with them.
+    function isDoomed(uint256 job) internal view returns (bool) {
+        (uint32 life,) = jobs.standing(job, rootOf(TRUTH));
+        for (uint256 i = 0; i < asked.length; ++i) {
+            Subject memory s = asked[i].subject;
+            if (s.jobId != job || s.root != rootOf(TRUTH)) continue;
+            Demand memory d = demands.demandOf(s, asked[i].place);
+            if (d.life == life && time.time() >= d.until) return true;
         }
         return false;
     }
@@ -137,6 +163,7 @@ abstract contract Actors is Stage {
 
     /// @dev Reveals what honest trainers have committed to, looks for new matches, and whether the honest have lost.
     function _lookAt(uint256 job) private {
+        _defend(job);
         (JobPhase phase,, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
             jobs.viewOf(job);
         if (phase == JobPhase.Reveal) {
@@ -161,6 +188,51 @@ abstract contract Actors is Stage {
             meet(id, job, groups, claims);
             Match memory m = referee.getMatch(id);
             _clocks[id] = [m.clock0, m.clock1];
+        }
+    }
+
+    /// @dev Claims the truth, where the honest watch, if it has to be claimed.
+    function _defend(uint256 job) private {
+        if (!watches[job]) return;
+        if (!_ready[job]) {
+            _ready[job] = true;
+            for (uint160 n = 0; n < HONEST; ++n) {
+                _commitChallenge(job, person(n), TRUTH);
+            }
+        }
+        (JobPhase phase, Job memory j,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
+        // NOTE: whoever cannot know the logs does not know which run is right.
+        if (j.finder != address(0) || (rounded[job] && (j.reveals == 0 || j.logs != runLogs()))) return;
+        bool closed = phase == JobPhase.Closing;
+        if (phase != JobPhase.Challenge && !closed) return;
+        bytes32 truth = rootOf(TRUTH);
+        bool lost;
+        for (uint256 i = 0; i < groups.length; ++i) {
+            if (groups[i].root != truth) continue;
+            uint256 speakers = groups[i].members.length - groups[i].spokesman;
+            lost = groups[i].spokesman != 0;
+            if (speakers > 1 || (speakers == 1 && !lost)) return;
+            if (closed && speakers == 0 && time.time() >= groups[i].until) return;
+        }
+        if (closed && !lost) return;
+        address who = _free(job, claims);
+        // NOTE: an honest claim is never lost, so one of them always speaks when all three have claimed.
+        if (who == address(0)) return;
+        if (lost) ++defended;
+        stake(job, who, TRUTH, 0);
+    }
+
+    /// @dev Somebody honest who has no claim in the job, and whose commitment is old enough.
+    function _free(uint256 job, StakedClaim[] memory claims) private view returns (address who) {
+        for (uint160 n = 0; n < HONEST; ++n) {
+            (, uint64 at) = jobs.challengeOf(job, person(n));
+            if (block.timestamp < at + COMMIT_AGE) continue;
+            who = person(n);
+            for (uint256 i = 0; i < claims.length; ++i) {
+                if (claims[i].owner == who) who = address(0);
+                if (who == address(0)) break;
+            }
+            if (who != address(0)) return who;
         }
     }
 
@@ -297,15 +369,34 @@ abstract contract Actors is Stage {
         return isHonest(who) || job & 1 == 0 ? runLogs() : NONSENSE;
     }
 
-    function challenge(uint256 job, address who, uint16 run) internal {
-        Claim memory c = _claim(run);
-        bytes32 commitment = jobs.commitmentOf(job, who, c.root, c.last, 0, "salt");
+    /// @param more What is sent besides the price.
+    function challenge(uint256 job, address who, uint16 run, uint256 more) internal {
+        _commitChallenge(job, who, run);
+        pass(1);
+        stake(job, who, run, more);
+    }
+
+    function _commitChallenge(uint256 job, address who, uint16 run) private {
+        bytes32 commitment = jobs.commitmentOf(job, who, rootOf(run), checkpoint(run, 4), 0, "salt");
         vm.prank(who);
         jobs.commitChallenge(job, commitment);
-        pass(1);
+    }
+
+    /// @dev Claims what it has committed to.
+    function stake(uint256 job, address who, uint16 run, uint256 more) internal {
+        Claim memory c = _claim(run);
+        uint256 price = jobs.priceOf(job, c.root);
+        (, bool alive) = jobs.standing(job, c.root);
+        uint256 groups = jobs.groupsFrom(job, 0).length;
+        bool closed = jobs.phaseOf(job) == JobPhase.Closing;
+        uint256 credit = jobs.credit(who);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, c, "salt");
+        jobs.challenge{value: price + more}(job, c, "salt");
         runOf[job][who] = run;
+        if (jobs.credit(who) != credit + more) _break("what is more than the price is not credited");
+        if (alive) ++queued;
+        else if (jobs.groupsFrom(job, 0).length == groups) ++again;
+        if (closed) ++closing;
     }
 
     function _claim(uint16 run) private view returns (Claim memory c) {
@@ -320,7 +411,12 @@ abstract contract Actors is Stage {
         live.pop();
         (JobPhase phase, Job memory job,, StakedClaim[] memory claims,) = jobs.viewOf(id);
         if (job.finder != address(0)) ++withheld;
-        if (phase != JobPhase.Accepted || job.acceptedRoot == rootOf(TRUTH)) return;
+        if (job.acceptedRoot == rootOf(TRUTH)) return;
+        bool known = !rounded[id] || (job.reveals > 0 && job.logs == runLogs());
+        if (watches[id] && known && phase != JobPhase.Void) {
+            _break("where the honest watch the truth is accepted");
+        }
+        if (phase != JobPhase.Accepted) return;
         for (uint256 k = 0; k < claims.length; ++k) {
             if (isHonest(claims[k].owner)) _break("an honest party took part, and a lie was accepted");
         }

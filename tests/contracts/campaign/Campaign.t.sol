@@ -33,7 +33,8 @@ contract Handler is Ledger {
         /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
         Misplace,
         Mistake,
-        Pause
+        Pause,
+        Collect
     }
 
     uint256 public constant ACTS = uint256(type(Act).max) + 1;
@@ -87,6 +88,7 @@ contract Handler is Ledger {
         if (kind == Act.Answer) return _answerOne(seed);
         if (kind == Act.Close) return _close(_late(seed >> 8));
         if (kind == Act.Pause) return _pause();
+        if (kind == Act.Collect) return _collect(seed);
         (uint256 id, Match memory m) = _match(seed);
         if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
         if (kind == Act.Conclude) conclude(id, m);
@@ -152,6 +154,7 @@ contract Handler is Ledger {
         vm.prank(CLIENT);
         uint256 job = jobs.post{value: 10 ether}(t);
         (rounded[job], trainerOf[job]) = (withLogs, person(uint160(seed >> 16) % PEOPLE));
+        watches[job] = (seed >> 12) & 1 == 0;
         live.push(job);
         for (uint160 n = 0; n < slots; ++n) {
             address who = person(uint160((seed >> 16) + n) % PEOPLE);
@@ -175,9 +178,29 @@ contract Handler is Ledger {
 
     function _challenge(uint256 seed) private {
         (uint256 job, address who) = (_job(seed), person(uint160(seed >> 16) % PEOPLE));
-        // NOTE: whoever cannot know the logs does not know which run is right.
-        if (isHonest(who) && jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
-        challenge(job, who, _runFor(who, seed >> 32));
+        if (isHonest(who)) {
+            // NOTE: whoever cannot know the logs does not know which run is right.
+            if (jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
+            if (isDoomed(job)) revert NotSo("what was demanded was shown");
+            return challenge(job, who, TRUTH, 0);
+        }
+        uint16 run = _runFor(who, seed >> 32);
+        // NOTE: as often as a root of its own one that somebody else has claimed.
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        bool follows = claims.length > 0 && ((seed >> 56) & 1 == 0 || jobs.phaseOf(job) == JobPhase.Closing);
+        if (follows) run = runOf[job][claims[(seed >> 64) % claims.length].owner];
+        challenge(job, who, run, (seed >> 72) & 1 == 0 ? 0 : (seed >> 80) % 1 ether);
+    }
+
+    /// @dev Of any job, whoever has the claim.
+    function _collect(uint256 seed) private {
+        uint256 job = 1 + (seed >> 4) % jobs.jobCount();
+        (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+        uint256 i = (seed >> 16) % claims.length;
+        (address owner, uint256 before) = (claims[i].owner, jobs.credit(claims[i].owner));
+        jobs.collect(job, uint32(i));
+        if (claims[i].lost || claims[i].collected) _break("what is lost or was collected is collected");
+        if (jobs.credit(owner) < before + claims[i].stake) _break("a stake is not credited");
     }
 
     function _finalize(uint256 seed) private {
@@ -334,6 +357,12 @@ contract Handler is Ledger {
                 _end(i - 1);
             }
         }
+        for (uint256 job = 1; job <= jobs.jobCount(); ++job) {
+            (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
+            for (uint32 i = 0; i < claims.length; ++i) {
+                if (!claims[i].lost && !claims[i].collected) jobs.collect(job, i);
+            }
+        }
         // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; the longest
         // list of demands; and what the guardian may still have kept everything waiting.
         if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + 512 * 60 + PAUSES) {
@@ -391,6 +420,10 @@ contract CampaignTest is Base {
             yes(handler.done(Handler.Act(kind)) > 1, vm.toString(kind));
         }
         yes(handler.withheld() > 1, "jobs whose logs are withheld come to their end");
+        yes(handler.queued() > 10, "claims behind others");
+        yes(handler.again() > 10, "of dead roots");
+        yes(handler.closing() > 10, "after the challenge phase");
+        yes(handler.defended() > 10, "of the honest, when the truth was given away");
     }
 
     /// @dev No honest claim is lost, no clock gains time, no answer is refused.

@@ -59,32 +59,69 @@ abstract contract Ledger is Actors {
         (, Job memory job, Trainer[] memory trainers, StakedClaim[] memory claims, Group[] memory groups) =
             jobs.viewOf(id);
         _checkGroups(job, claims, groups);
-        if (job.ended != JobPhase.None) return 0;
-        escrow = job.reward;
         for (uint256 i = 0; i < claims.length; ++i) {
-            if (!claims[i].lost) escrow += job.terms.stake;
+            if (!claims[i].lost && !claims[i].collected) escrow += claims[i].stake;
+            yes(!claims[i].collected || job.ended != JobPhase.None, "nothing is collected before the end");
+            yes(!claims[i].collected || !claims[i].lost, "nor what is lost");
         }
+        if (job.ended == JobPhase.Accepted) return escrow + _uncollected(job.reward, claims);
+        if (job.ended != JobPhase.None) return escrow;
+        escrow += job.reward;
         for (uint256 i = 0; i < trainers.length; ++i) {
             if (!trainers[i].revealed) escrow += job.terms.stake;
         }
     }
 
+    /// @dev Of the reward of an accepted job. Slots that stand share it, the first has what is left over; without one the first
+    /// claim that stands has all.
+    function _uncollected(uint256 reward, StakedClaim[] memory claims) private pure returns (uint256 sum) {
+        (uint256 slots, uint256 share) = (0, 0);
+        for (uint256 i = 0; i < claims.length; ++i) {
+            if (!claims[i].lost && claims[i].slot) ++slots;
+        }
+        bool first = true;
+        for (uint256 i = 0; i < claims.length; ++i) {
+            if (claims[i].lost) continue;
+            share = slots == 0 ? 0 : claims[i].slot ? reward / slots : 0;
+            if (first) share = slots == 0 ? reward : share + reward % slots;
+            first = false;
+            if (!claims[i].collected) sum += share;
+        }
+    }
+
     function _checkGroups(Job memory job, StakedClaim[] memory claims, Group[] memory groups) private pure {
-        (uint256 playing, uint256 idle) = (0, 0);
+        (uint256 playing, uint256 living) = (0, 0);
+        (uint256 members, uint256 slots) = (0, 0);
         for (uint256 g = 0; g < groups.length; ++g) {
-            uint8[] memory members = groups[g].members;
-            for (uint256 k = 0; k < members.length; ++k) {
-                yes(
-                    claims[members[k]].lost == (k < groups[g].spokesman),
-                    "who has lost is before the spokesman"
-                );
-            }
-            bool alive = groups[g].spokesman < members.length;
+            _checkGroup(groups[g], claims);
+            bool alive = groups[g].spokesman < groups[g].members.length;
             if (groups[g].matchId != 0) ++playing;
-            else if (alive && job.waiting != g + 1) ++idle;
+            if (alive) ++living;
             yes(alive || groups[g].matchId == 0, "a dead group plays no match");
+            yes(alive || job.waiting != g + 1, "nor does it wait");
+            yes(groups[g].matchId == 0 || job.waiting != g + 1, "who plays does not wait");
+            yes(groups[g].until <= job.settleEnd, "the job waits for every dead root");
+            (members, slots) = (members + groups[g].members.length, slots + groups[g].slots);
         }
         eq(playing, 2 * uint256(job.openMatches), "two groups a match");
-        if (job.ended != JobPhase.Void) eq(idle, 0, "every living group waits or plays");
+        eq(members, claims.length, "each claim is in a group");
+        eq(slots, job.reveals, "each slot that was revealed");
+        eq(claims.length, uint256(job.reveals) + job.founded + job.followers, "how claims came");
+        if (job.finder != address(0)) eq(job.waiting, 0, "where logs are withheld nobody waits");
+        else eq(living - playing, job.waiting == 0 ? 0 : 1, "every living group plays, but one that waits");
+    }
+
+    function _checkGroup(Group memory group, StakedClaim[] memory claims) private pure {
+        uint256 atRisk;
+        for (uint256 k = 0; k < group.members.length; ++k) {
+            StakedClaim memory claim = claims[group.members[k]];
+            yes(claim.lost == (k < group.spokesman), "who has lost is before the spokesman");
+            yes(claim.slot == (k < group.slots), "slots come first");
+            if (!claim.lost) atRisk += claim.stake;
+        }
+        eq(group.atRisk, atRisk, "what a group risks is what its living members have staked");
+        yes(group.deaths > 0 || group.until == 0, "only who has died has an instant");
+        bool alive = group.spokesman < group.members.length;
+        yes(alive || group.deaths > 0, "each death counts");
     }
 }

@@ -80,7 +80,7 @@ abstract contract Stage is Tiny {
 
     /// @dev From now on a match that has just been opened, between these groups of the job, is known.
     function meet(uint256 id, uint256 job, Group[] memory groups, StakedClaim[] memory claims) internal {
-        (, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
+        (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         Docket memory d;
         for (uint256 side = 0; side < 2; ++side) {
             Group memory group = groups[side == 0 ? group0 : group1];

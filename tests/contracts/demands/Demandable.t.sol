@@ -89,7 +89,7 @@ contract DemandableTest is Lapsed {
 
     function test_onlyTheContractOfDemandsTellsJobs() public {
         refuses(IJobs.NotDemands.selector);
-        jobs.extend(_job, 0, 0);
+        jobs.extend(_job, 0, 0, 0);
         bytes32 root = ofClaim(_job).root;
         refuses(IJobs.NotDemands.selector);
         jobs.forfeit(_job, root, false, AUDITOR);

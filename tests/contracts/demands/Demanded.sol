@@ -291,8 +291,9 @@ abstract contract Demanded is Market {
         vm.prank(who);
         jobs.commitChallenge(job, commitment);
         pass(1);
+        uint256 price = jobs.priceOf(job, root);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, c, "salt");
+        jobs.challenge{value: price}(job, c, "salt");
     }
 
     /// @dev Where the job's first match begins.

@@ -55,13 +55,14 @@ abstract contract Lapsed is Demanded {
         jobs.commitChallenge(_job, commitment);
         pass(1);
         Claim memory c = Claim(root, last, runTree().path(2), "http://claim");
+        uint256 price = jobs.priceOf(_job, root);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(_job, c, "salt");
+        jobs.challenge{value: price}(_job, c, "salt");
     }
 
     function _finalizedVoid() internal {
-        vm.warp(_end());
-        jobs.finalize(_job);
+        toTheEnd(_job);
+        finalize(_job);
         inPhase(_job, JobPhase.Void);
     }
 }

@@ -36,10 +36,11 @@ contract LostTest is Lapsed {
         yes(jobs.claimsOf(_job)[0].lost, "the claim is lost");
         (, bool alive) = jobs.standing(_job, ofClaim(_job).root);
         yes(!alive, "nobody claims the root any more");
-        yes(_end() >= end, "a challenge may follow");
+        yes(_end() == end, "a challenge may follow, as long as it might have");
         inPhase(_job, JobPhase.Challenge);
-        vm.warp(_end());
-        jobs.finalize(_job);
+        eq(jobs.jobOf(_job).settleEnd, time.time() + PERIOD, "of the same root, too");
+        toTheEnd(_job);
+        finalize(_job);
         inPhase(_job, JobPhase.Unclaimed);
         credited(CLIENT, REWARD, "the reward");
         eq(address(jobs).balance, REWARD + STAKE, "nothing is minted or lost");
@@ -47,13 +48,24 @@ contract LostTest is Lapsed {
 
     function test_allWhoClaimTheRootLose() public {
         uint256 job = claimed(7, 7, 7);
+        challenge(job, person(4), 7);
+        challenge(job, person(5), 8);
+        winByDefault(job, 8);
+        winByDefault(job, 7);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
+        uint256 burned_ = burned();
         _lapse(s, recordIn(0, 0));
-        credited(AUDITOR, 3 * STAKE / 2, "half of three stakes");
-        for (uint256 i = 0; i < 3; ++i) {
+        credited(
+            AUDITOR, (2 + 2) * STAKE / 2, "half of two stakes and a double one: the first was lost before"
+        );
+        eq(burned() - burned_, (2 + 2) * STAKE / 2, "the rest");
+        for (uint256 i = 0; i < 4; ++i) {
             yes(jobs.claimsOf(job)[i].lost, "each is lost");
         }
-        eq(address(jobs).balance, 2 * REWARD + 4 * STAKE, "nothing is minted or lost");
+        eq(groupOf(job, 7).atRisk, 0, "nothing is at risk");
+        yes(groupOf(job, 7).deaths == 1 && groupOf(job, 7).until == time.time() + PERIOD, "dead");
+        eq(jobs.jobOf(job).waiting, 0, "nobody waits");
+        eq(address(jobs).balance, 2 * REWARD + 7 * STAKE, "nothing is minted or lost");
     }
 
     function test_aGroupPlaysItsMatchToTheEndFirst() public {
@@ -85,7 +97,14 @@ contract LostTest is Lapsed {
         jobs.finalize(_job);
         demands.close(ofClaim(_job), recordIn(0, 0));
         credited(AUDITOR, STAKE / 2, "and lost all the same");
-        inPhase(_job, JobPhase.Challenge);
+        inPhase(_job, JobPhase.Closing);
+        refuses(IJobs.Settling.selector);
+        jobs.finalize(_job);
+        pass(PERIOD - 2);
+        _claimAgain(person(3)); // in the last second
+        toTheEnd(_job);
+        finalize(_job);
+        credited(person(3), 2 * STAKE + REWARD, "who claims it again");
         yes(root != 0, "another");
     }
 
@@ -108,6 +127,65 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
+    /// @dev After the challenge phase: of a root that is claimed again, and until the instant of its group. What is demanded then puts
+    /// nothing off, and is waited for.
+    function test_ofARootThatIsClaimedAgainSomethingCanBeDemandedInTime() public {
+        Subject memory s = ofClaim(_job);
+        vm.warp(_end() - 1);
+        demand(s, recordIn(0, 0));
+        pass(PERIOD + 1);
+        demands.close(s, recordIn(0, 0));
+        uint256 end = _end();
+        vm.warp(jobs.groupsOf(_job)[0].until - 2);
+        demandRefused(s, recordIn(0, 0), IDemands.NotClaimed.selector);
+        _claimAgain(person(3)); // in the last second
+        inPhase(_job, JobPhase.Closing);
+        uint256 until = jobs.groupsOf(_job)[0].until;
+        eq(until, time.time() + PERIOD, "a challenge period");
+        eq(jobs.jobOf(_job).settleEnd, until, "for which the job waits");
+        demandRefused(ofLogs(_job), digests(1), IJobs.WrongPhase.selector); // of the root alone
+        vm.warp(until);
+        demandRefused(s, recordIn(0, 0), IJobs.WrongPhase.selector);
+        vm.warp(until - 1);
+        demand(s, recordIn(0, 0));
+        eq(_end(), end, "that puts nothing off");
+        vm.warp(until);
+        refuses(IJobs.DemandsOpen.selector);
+        jobs.finalize(_job);
+        answer(s, recordIn(0, 0));
+        finalize(_job);
+        inPhase(_job, JobPhase.Accepted);
+        credited(person(3), 2 * STAKE + REWARD, "who has shown it");
+    }
+
+    /// @dev Whoever claims it again shows as little: so a root that nobody shows is not accepted.
+    function test_aRootThatIsClaimedAgainAndNotShownIsLostAgain() public {
+        Subject memory s = ofClaim(_job);
+        vm.warp(_end() - 1);
+        demand(s, recordIn(0, 0));
+        pass(PERIOD + 1);
+        demands.close(s, recordIn(0, 0));
+        vm.warp(jobs.groupsOf(_job)[0].until - 2);
+        _claimAgain(person(3));
+        demand(s, recordIn(0, 0));
+        pass(PERIOD + 1);
+        demands.close(s, recordIn(0, 0));
+        credited(AUDITOR, STAKE / 2 + STAKE, "half of either stake");
+        eq(jobs.groupsOf(_job)[0].deaths, 2, "dead again");
+        toTheEnd(_job);
+        finalize(_job);
+        inPhase(_job, JobPhase.Unclaimed);
+    }
+
+    /// @dev A root of which no claim was lost, or which only has lost speakers, is demanded of in the challenge phase alone.
+    function test_ofARootThatHasNotDiedNothingIsDemandedAfterTheChallengePhase() public {
+        uint256 job = claimed(7, 7, 8);
+        Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
+        winByDefault(job, 8);
+        vm.warp(jobs.jobOf(job).challengeEnd);
+        demandRefused(s, recordIn(0, 0), IJobs.WrongPhase.selector);
+    }
+
     // ------------------------------------------------------------------ time
 
     function test_whoGetsItLateHasTheTimeToChallenge() public {
@@ -119,8 +197,30 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Challenge);
     }
 
+    /// @dev Beyond which no demand of a claimed root puts the end of the challenge phase off.
+    function _limit() private view returns (uint256) {
+        return jobs.jobOf(_job).revealEnd + PERIOD + 4 * 2 * PERIOD + LISTS;
+    }
+
+    /// @dev Of all roots together, whoever claims one last.
+    function test_noNewRootPutsTheEndOffForLonger() public {
+        uint256 limit = _limit();
+        (Subject memory s, RecordPiece memory shown) = (ofClaim(_job), recordAt(recordIn(0, 0)));
+        TensorPiece memory none;
+        for (uint64 i = 0; _end() < limit; ++i) {
+            demand(s, leafIn(0, 0, 300, i));
+            pass(PERIOD);
+            demands.answerLeaf(s, leafIn(0, 0, 300, i), shown, none);
+        }
+        vm.warp(_end() - 3);
+        s.root = otherClaimed(_job, person(2));
+        demand(s, recordIn(0, 0));
+        eq(_end(), limit, "the second root's demand comes too late to put anything off");
+        eq(demands.demandOf(s, recordIn(0, 0)).until, time.time() + PERIOD, "but is to be answered");
+    }
+
     function test_demandsDoNotKeepAJobFromEnding() public {
-        uint256 limit = block.timestamp + 4 * 2 * PERIOD + LISTS;
+        uint256 limit = _limit();
         (Subject memory s, RecordPiece memory shown) = (ofClaim(_job), recordAt(recordIn(0, 0)));
         TensorPiece memory none;
         while (jobs.phaseOf(_job) == JobPhase.Challenge) {
@@ -136,27 +236,46 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
-    /// @dev Each page that is demanded is paid for, and puts the limit off by a minute and the 64th part of a verdict period.
+    /// @dev The limit is put off by the time in which pages are open, at most a minute and the 64th part of a verdict period for each.
     function test_noPageOfLogsKeepsAJobFromEndingForLonger() public {
-        uint256 limit = block.timestamp + 4 * 2 * PERIOD + LISTS;
+        (uint256 start, uint256 limit) = (time.time(), 0);
         LogPiece memory none = logAt(blocks(1, 2, 0));
         Subject memory s = ofLogs(_job);
         while (jobs.phaseOf(_job) == JobPhase.Challenge) {
             Place memory place = blocks(1, 2, uint64(time.time()));
             demand(s, place);
-            limit += 60 + PERIOD / 64;
+            // NOTE: as of claimed roots, as long as that is later.
+            limit = _limit();
+            if (start + 4 * 2 * PERIOD + LISTS > limit) limit = start + 4 * 2 * PERIOD + LISTS;
             yes(_end() <= limit, "not longer than that");
             pass(PERIOD / 2);
             demands.answerBlocks(s, place, none);
+            start += 60 + PERIOD / 64;
             pass(PERIOD / 2);
         }
         eq(_end(), limit, "for as long as that");
+        yes(limit > _limit(), "longer than demands of claimed roots could");
         jobs.finalize(_job);
         inPhase(_job, JobPhase.Accepted);
     }
 
+    /// @dev Nobody has waited for them.
+    function test_pagesOfLogsThatAreAnsweredAtOncePutNothingOff() public {
+        LogPiece memory none = logAt(blocks(1, 2, 0));
+        Subject memory s = ofLogs(_job);
+        uint64 page;
+        while (jobs.phaseOf(_job) == JobPhase.Challenge) {
+            for (uint256 i = 0; i < 3; ++i) {
+                demand(s, blocks(1, 2, ++page));
+                demands.answerBlocks(s, blocks(1, 2, page), none);
+            }
+            pass(PERIOD / 2);
+        }
+        eq(_end(), _limit(), "no longer than demands of claimed roots");
+    }
+
     function test_nothingIsAcceptedWhileSomethingIsDemanded() public {
-        uint256 limit = block.timestamp + 4 * 2 * PERIOD + LISTS;
+        uint256 limit = _limit();
         (Subject memory s, RecordPiece memory shown) = (ofClaim(_job), recordAt(recordIn(0, 0)));
         TensorPiece memory none;
         for (uint64 i = 0; _end() < limit; ++i) {

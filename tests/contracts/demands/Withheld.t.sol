@@ -6,7 +6,7 @@ import {Views} from "../support/Views.sol";
 import {Lapsed} from "./Lapsed.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {IDemands, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {JobPhase} from "contracts/interfaces/IJobs.sol";
+import {Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What becomes of a job whose logs nobody publishes.
@@ -19,51 +19,138 @@ contract WithheldTest is Lapsed {
     }
 
     function test_logsThatNobodyShowsMakeTheJobVoid() public {
-        _lapse(ofLogs(_job), blocks(3, 1, 0));
+        demand(ofLogs(_job), blocks(3, 1, 0));
+        uint256 end = _end();
+        pass(PERIOD + 1);
+        demands.close(ofLogs(_job), blocks(3, 1, 0));
         inPhase(_job, JobPhase.Challenge);
         eq(_finder(), AUDITOR, "withheld");
         credited(AUDITOR, STAKE / 2, "half of the trainer's stake");
         eq(burned(), STAKE / 2, "the rest");
         yes(jobs.claimsOf(_job)[0].lost, "the trainer has lost");
-        yes(_end() == block.timestamp + PERIOD, "whoever can show another wrong has the time to");
+        yes(_end() == end && jobs.jobOf(_job).settleEnd == 0, "nobody needs more time");
+        eq(jobs.jobOf(_job).waiting, 0, "nobody waits");
         _finalizedVoid();
         credited(CLIENT, REWARD, "the reward");
         credited(person(1), 0, "the trainer");
         eq(address(jobs).balance, REWARD + STAKE, "nothing is minted or lost");
     }
 
-    /// @dev A liar who is not the trainer loses to whoever has the logs, as ever.
+    /// @dev A match that runs goes on: whoever plays in it has the prize, or loses its stake.
     function test_aLiarDoesNotSaveItsStakeByLogsThatSomebodyElseWithholds() public {
-        address liar = person(2);
+        (address liar, address other) = (person(2), person(3));
         otherClaimed(_job, liar);
+        otherClaimed(_job, other); // waits
         uint256 id = jobs.groupsOf(_job)[0].matchId;
         referee.reveal(id, atTheTop(_job), 1, _children(liar));
-        _lapse(ofLogs(_job), digests(1));
-        eq(_finder(), AUDITOR, "withheld");
-        credited(AUDITOR, 0, "the trainer plays, so its stake waits for the match");
         _timeOut(id);
         credited(liar, STAKE / 2, "it has won against the trainer, who did not play");
-        credited(AUDITOR, 0, "so there is nothing left for the finder");
-        _claimAgain(person(3)); // who has the logs, but does not want to show them
-        id = jobs.groupsOf(_job)[0].matchId;
-        bytes32 root = ofClaim(_job).root;
-        yes(id != 0 && jobs.groupsOf(_job)[0].root == root, "the game goes on");
-        (, uint8 group0,) = jobs.pairOf(_job, id);
-        uint8 right = group0 == 0 ? 0 : 1;
-        Position memory at;
-        at.agreed = jobs.programOf(_job).initialRoot;
-        bytes32 lie = jobs.groupsOf(_job)[1].root;
-        (at.root[right], at.root[1 - right]) = (root, lie);
-        at.node = at.root;
-        referee.reveal(id, at, right, runTree().levels[0]);
+        id = jobs.groupsOf(_job)[1].matchId;
+        yes(id != 0 && id == jobs.groupsOf(_job)[2].matchId, "and meets who waited");
+        uint256 instant = jobs.groupsOf(_job)[0].until;
+        (, uint32 group0,) = jobs.pairOf(_job, id);
+        _revealAs(id, group0 == 2 ? 0 : 1, other);
+        vm.warp(time.time() + 50);
+        _withhold();
+        credited(AUDITOR, 0, "the trainer has lost already, so there is nothing left for the finder");
+        eq(jobs.jobOf(_job).openMatches, 1, "the match goes on");
         _timeOut(id);
         yes(jobs.claimsOf(_job)[1].lost, "the liar has lost its stake");
-        credited(person(3), STAKE / 2, "to who showed it wrong");
+        credited(other, STAKE / 2, "to who showed it wrong");
+        Job memory job = jobs.jobOf(_job);
+        yes(job.openMatches == 0 && job.waiting == 0, "who plays no more, and does not wait");
+        eq(job.settleEnd, instant, "nobody needs the time to claim the liar's root again");
         _finalizedVoid();
-        credited(person(3), STAKE / 2 + STAKE, "who is right has its stake back");
+        credited(other, STAKE / 2 + STAKE * 17 / 16, "who is right has its stake back");
         credited(liar, STAKE / 2, "the liar has not");
         credited(CLIENT, REWARD, "the reward");
-        eq(address(jobs).balance, REWARD + 3 * STAKE, "nothing is minted or lost");
+        eq(address(jobs).balance, REWARD + 2 * STAKE + STAKE * 17 / 16, "nothing is minted or lost");
+    }
+
+    /// @dev That side of a match between two challengers shows its nodes.
+    function _revealAs(uint256 id, uint8 side, address who) private {
+        Position memory at;
+        at.agreed = jobs.programOf(_job).initialRoot;
+        (, uint32 group0, uint32 group1) = jobs.pairOf(_job, id);
+        (at.root[0], at.root[1]) = (jobs.groupsOf(_job)[group0].root, jobs.groupsOf(_job)[group1].root);
+        at.node = at.root;
+        referee.reveal(id, at, side, _children(who));
+    }
+
+    /// @dev As the contract of demands would say.
+    function _withhold() private {
+        vm.prank(address(demands));
+        jobs.forfeit(_job, 0, true, AUDITOR);
+    }
+
+    /// @dev From the second on in which logs are known to be withheld nobody enters a match, whoever comes or waits.
+    function test_nobodyEntersAMatchWhereLogsAreWithheld() public {
+        otherClaimed(_job, person(2));
+        otherClaimed(_job, person(3));
+        eq(jobs.jobOf(_job).waiting, 3, "the third waits");
+        _withhold();
+        Job memory job = jobs.jobOf(_job);
+        yes(job.waiting == 0 && job.openMatches == 1, "not any more; the others play");
+        otherClaimed(_job, person(4));
+        otherClaimed(_job, person(5));
+        job = jobs.jobOf(_job);
+        yes(job.waiting == 0 && job.openMatches == 1, "two who come later do not meet");
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        referee.reveal(id, atTheTop(_job), 1, _children(person(2)));
+        _timeOut(id);
+        job = jobs.jobOf(_job);
+        yes(job.waiting == 0 && job.openMatches == 0, "nor does who has won");
+        yes(jobs.claimsOf(_job)[0].lost, "the trainer has lost");
+        credited(AUDITOR, 0, "to its opponent");
+        credited(person(2), STAKE / 2, "who has the prize");
+        _finalizedVoid();
+        credited(person(2), STAKE / 2 + STAKE, "and its stake");
+        credited(person(3), STAKE * 17 / 16, "who waited");
+        credited(person(5), STAKE * 19 / 16, "who came later");
+    }
+
+    /// @dev Whoever stands behind the trainer has not withheld anything.
+    function test_whoClaimsTheTrainersRootDoesNotLoseForItsLogs() public {
+        _claimAgain(person(3));
+        _withhold();
+        yes(jobs.claimsOf(_job)[0].lost && !jobs.claimsOf(_job)[1].lost, "the trainer alone");
+        credited(AUDITOR, STAKE / 2, "half of its stake");
+        _finalizedVoid();
+        credited(person(3), 2 * STAKE, "who stood behind it");
+    }
+
+    /// @dev Nor does it answer for what was demanded of the root while the trainer claimed it, however the trainer has lost.
+    function test_whoClaimsADeadRootDoesNotAnswerForThoseBeforeWhereLogsAreWithheld() public {
+        Place memory place = recordIn(1, 0);
+        demand(ofClaim(_job), place);
+        _lapse(ofLogs(_job), digests(1));
+        (, bool alive) = jobs.standing(_job, ofClaim(_job).root);
+        yes(!alive, "condemned");
+        _claimAgain(person(3));
+        demands.close(ofClaim(_job), place); // late for the trainer, of no matter to others
+        yes(!jobs.claimsOf(_job)[1].lost, "the new claim stands");
+        demand(ofClaim(_job), place);
+        pass(PERIOD + 1);
+        demands.close(ofClaim(_job), place);
+        yes(jobs.claimsOf(_job)[1].lost, "for what is demanded of itself it answers");
+        eq(jobs.groupsOf(_job)[0].deaths, 2, "dead again");
+        _finalizedVoid();
+        credited(person(3), 0, "who showed nothing");
+    }
+
+    function test_whoClaimsARootThatLostItsMatchDoesNotAnswerForThoseBefore() public {
+        otherClaimed(_job, person(2));
+        uint256 id = jobs.groupsOf(_job)[0].matchId;
+        referee.reveal(id, atTheTop(_job), 1, _children(person(2)));
+        Place memory place = recordIn(1, 0);
+        demand(ofClaim(_job), place);
+        pass(10);
+        _withhold();
+        _timeOut(id); // the trainer's root dies in a job that is lost
+        pass(PERIOD);
+        _claimAgain(person(3));
+        demands.close(ofClaim(_job), place);
+        yes(!jobs.claimsOf(_job)[2].lost, "the new claim stands");
     }
 
     /// @dev What the trainer wins in the match that it is in does not save its stake.
@@ -92,10 +179,10 @@ contract WithheldTest is Lapsed {
         _timeOut(id);
         yes(jobs.claimsOf(_job)[0].lost, "it has lost");
         eq(jobs.groupsOf(_job)[0].matchId, 0, "it plays no other match");
-        eq(jobs.jobOf(_job).waiting, 3, "who waited still waits");
+        eq(jobs.jobOf(_job).waiting, 0, "nobody waits any more");
         credited(AUDITOR, STAKE / 2, "the finder's");
         _finalizedVoid();
-        credited(person(3), STAKE, "its stake is back: nobody has shown it wrong");
+        credited(person(3), STAKE * 17 / 16, "its stake is back: nobody has shown it wrong");
     }
 
     /// @dev Logs that are withheld are withheld once: the first demander is the finder.
@@ -146,9 +233,9 @@ contract WithheldTest is Lapsed {
         answer(ofClaim(_job), recordIn(0, 0));
         pass(1);
         demands.close(ofLogs(_job), digests(2));
-        jobs.finalize(_job);
+        finalize(_job);
         inPhase(_job, JobPhase.Void);
-        credited(person(3), STAKE, "who answers what is demanded of its root has its stake");
+        credited(person(3), 2 * STAKE, "who answers what is demanded of its root has its stake");
     }
 
     /// @dev What is known to be withheld is not waited for: nobody has to close the list that others have open.
@@ -165,7 +252,7 @@ contract WithheldTest is Lapsed {
         demands.close(s, blocks(1, 0, 0));
         _claimAgain(person(3));
         _finalizedVoid();
-        credited(person(3), STAKE, "its stake");
+        credited(person(3), 2 * STAKE, "its stake");
         for (uint64 i = 1; i < 512; ++i) {
             demands.close(s, blocks(1, 0, i));
         }
@@ -178,7 +265,7 @@ contract WithheldTest is Lapsed {
         _claimAgain(person(3));
         _finalizedVoid();
         eq(jobs.jobOf(_job).acceptedRoot, 0, "nothing");
-        credited(person(3), STAKE, "its stake");
+        credited(person(3), 2 * STAKE, "its stake");
         credited(CLIENT, REWARD, "the reward");
     }
 
@@ -191,7 +278,7 @@ contract WithheldTest is Lapsed {
         yes(jobs.claimsOf(_job)[0].lost, "the trainer has lost by default");
         credited(person(2), STAKE / 2, "a prize");
         _lapse(ofLogs(_job), digests(1));
-        eq(jobs.jobOf(_job).waiting, 2, "who waits is not the trainer");
+        eq(jobs.jobOf(_job).waiting, 0, "who waited, and is not the trainer, does not wait any more");
         credited(AUDITOR, 0, "there is nothing to win");
         eq(demands.credit(AUDITOR), demands.depositOf(Piece.Digests), "the deposit");
         _finalizedVoid();

@@ -238,7 +238,7 @@ contract ClaimsTest is Market {
         vm.expectRevert(abi.encodeWithSelector(IJobs.LogsNotRevealed.selector, job));
         jobs.challenge{value: STAKE}(job, c, 0);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         inPhase(job, JobPhase.Unclaimed);
         credited(CLIENT, REWARD, "the client");
     }
@@ -254,8 +254,8 @@ contract ClaimsTest is Market {
 
     function test_aChallengeIsInTimeAndFullyStaked() public {
         uint256 job = claimed(7);
-        challengeRefused(job, person(2), 8, STAKE - 1, IJobs.WrongStake.selector);
         commitChallenge(job, person(2), 8);
+        challengeRefused(job, person(2), 8, STAKE - 1, IJobs.WrongStake.selector);
         Claim memory c = claim(8);
         c.uri = string(new bytes(513));
         vm.prank(person(2));
@@ -264,7 +264,8 @@ contract ClaimsTest is Market {
         pass(PERIOD - 3);
         challenge(job, person(2), 8);
         pass(1);
-        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
+        commitChallenge(job, person(3), 9);
+        challengeRefused(job, person(3), 9, 2 * STAKE, IJobs.RootClosed.selector);
     }
 
     function test_aChallengeCannotBeCopiedOnItsWay() public {
@@ -288,7 +289,7 @@ contract ClaimsTest is Market {
         this.challengeAs(job, person(3), 8);
         this.challengeAs(job, person(2), 8);
         pass(1);
-        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
+        challengeRefused(job, person(3), 8, STAKE, IJobs.WrongStake.selector); // it would come second
         challengeRefused(job, person(3), 9, STAKE, IJobs.WrongCommitment.selector);
     }
 
@@ -312,8 +313,14 @@ contract ClaimsTest is Market {
         }
         this.challengeAs(job, person(2), 8);
         vm.warp(committed + 96);
-        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
-        eq(jobs.credit(person(3)) + address(jobs).balance, REWARD + 2 * STAKE, "the copy is worth nothing");
+        challengeRefused(job, person(3), 8, STAKE, IJobs.WrongStake.selector);
+        uint256 price = priceOf(job, 8);
+        eq(price, 2 * STAKE, "the copy costs twice as much");
+        vm.deal(person(3), price);
+        Claim memory c = claim(8);
+        vm.prank(person(3));
+        jobs.challenge{value: price}(job, c, bytes32(uint256(8)));
+        eq(spokesman(job, 8), person(2), "and comes second");
     }
 
     /// @dev Who replaces its commitment waits again.
@@ -344,7 +351,7 @@ contract ClaimsTest is Market {
         this.challengeAs(job, person(3), 9);
         this.challengeAs(job, person(2), 8);
         pass(1);
-        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
+        challengeRefused(job, person(3), 9, 2 * STAKE, IJobs.RootClosed.selector);
     }
 
     function challengeAs(uint256 job, address who, uint256 output) external {
@@ -353,48 +360,61 @@ contract ClaimsTest is Market {
         jobs.challenge{value: STAKE}(job, c, bytes32(output));
     }
 
-    function test_aCommitmentToChallengeIsInTimeAndSomething() public {
-        uint256 job = post(1);
-        refuses(IJobs.WrongPhase.selector);
-        jobs.commitChallenge(job, keccak256("early"));
-        job = claimed(7);
+    /// @dev Whoever is ready when a claim is lost does not wait for his commitment to grow old.
+    function test_aCommitmentToChallengeIsMadeAtAnyTime() public {
+        uint256 job = jobs.jobCount() + 1;
+        commitChallenge(job, person(2), 8); // nobody has posted it yet
+        eq(post(1), job, "the job");
         refuses(IJobs.EmptyCommitment.selector);
         jobs.commitChallenge(job, 0);
+        pass(2 * PERIOD);
+        this.challengeAs(job, person(2), 8);
+        eq(jobs.claimsOf(job).length, 1, "one that is older than the job");
         pass(PERIOD);
-        refuses(IJobs.WrongPhase.selector);
-        jobs.commitChallenge(job, keccak256("late"));
+        finalize(job);
+        commitChallenge(job, person(3), 9); // of no use, and no harm
+        challengeRefused(job, person(3), 9, STAKE, IJobs.WrongPhase.selector);
     }
 
-    function test_aRootThatIsClaimedCannotBeClaimedAgain() public {
+    function test_aRootIsClaimedByAsManyAsLike() public {
         uint256 job = claimed(7);
-        challengeRefused(job, person(2), 7, STAKE, IJobs.RootClaimed.selector);
-        challenge(job, person(2), 8);
-        challengeRefused(job, person(3), 8, STAKE, IJobs.RootClaimed.selector);
-        eq(jobs.claimsOf(job).length, 2, "claims");
+        challenge(job, person(2), 7);
+        challenge(job, person(3), 8);
+        challenge(job, person(4), 8);
+        challenge(job, person(5), 7);
+        Group memory right = groupOf(job, 7);
+        yes(
+            right.members.length == 3 && right.members[0] == 0 && right.members[1] == 1, "in order of arrival"
+        );
+        yes(right.members[2] == 4 && right.spokesman == 0 && right.slots == 1, "the first speaks");
+        yes(groupOf(job, 8).members.length == 2, "the other root");
+        yes(jobs.jobOf(job).openMatches == 1 && jobs.jobOf(job).waiting == 0, "who follows plays no match");
+        eq(jobs.claimsOf(job).length, 5, "claims");
     }
 
-    function test_aFullJobIsVoidForWhoeverFoundNoPlaceMayBeRight() public {
+    /// @dev Who claims a root that waits changes nothing for it.
+    function test_whoFollowsAGroupThatWaitsDoesNotEnter() public {
         uint256 job = claimed(7);
-        for (uint160 n = 2; n <= 64; ++n) {
-            challenge(job, person(n), 100 + n);
-        }
-        challengeRefused(job, person(65), 7000, STAKE, IJobs.TooManyClaims.selector);
+        challenge(job, person(2), 7);
+        Job memory j = jobs.jobOf(job);
+        yes(j.waiting == 1 && j.openMatches == 0 && j.groups == 1, "the group still waits");
+        challenge(job, person(3), 8);
+        yes(matchOf(job, 7) != 0 && spokesman(job, 7) == person(1), "and its first member plays");
+    }
+
+    /// @dev The next speaks, for what it has staked.
+    function test_whoFollowsSpeaksWhenThoseBeforeHaveLost() public {
+        uint256 job = claimed(8);
+        uint256 first = challenge(job, person(2), 7);
+        uint256 second = challenge(job, person(3), 7);
+        winByDefault(job, 8);
+        credited(person(1), first / 2, "half of the first stake");
+        eq(spokesman(job, 7), person(3), "the next");
         winByDefault(job, 7);
-        while (jobs.jobOf(job).openMatches > 0) _endSomeMatch(job);
+        credited(person(3), STAKE / 2, "half of the trainer's");
         pass(PERIOD);
-        jobs.finalize(job);
-        inPhase(job, JobPhase.Void);
-        eq(jobs.jobOf(job).acceptedRoot, 0, "nothing is accepted");
-        credited(CLIENT, REWARD, "the client");
-    }
-
-    /// @dev Both sides have been silent.
-    function _endSomeMatch(uint256 job) private {
-        Group[] memory groups = jobs.groupsOf(job);
-        for (uint256 i = 0; i < groups.length; ++i) {
-            if (groups[i].matchId == 0) continue;
-            vm.warp(referee.deadline(groups[i].matchId) + 1);
-            return referee.timeout(groups[i].matchId);
-        }
+        finalize(job);
+        credited(person(3), STAKE / 2 + second + REWARD, "its own stake, and the reward");
+        credited(person(2), 0, "who was silent");
     }
 }

@@ -104,7 +104,7 @@ contract EscrowTest is Market {
     function test_anUndisputedClaimGetsRewardAndStake() public {
         uint256 job = claimed(7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         credited(person(1), REWARD + STAKE, "the trainer");
         uint256 before = person(1).balance;
         vm.prank(person(1));
@@ -129,7 +129,7 @@ contract EscrowTest is Market {
             reveal(job, person(n), 7);
         }
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         credited(person(1), STAKE + 34, "the first");
         credited(person(2), STAKE + 33, "the second");
         credited(person(3), STAKE + 33, "the third");
@@ -147,7 +147,7 @@ contract EscrowTest is Market {
         credited(verifier(2), 0, "who did not vote");
         eq(burned(), STAKE / 2, "burned");
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         credited(person(2), STAKE / 2 - STAKE / 10 + STAKE + REWARD, "prize, stake and reward");
     }
 
@@ -219,7 +219,7 @@ contract EscrowTest is Market {
         pass(PERIOD);
         reveal(job, person(1), 7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         eq(burned(), STAKE, "who joined and never revealed");
         credited(person(1), STAKE + REWARD, "who did");
     }
@@ -227,7 +227,7 @@ contract EscrowTest is Market {
     function test_aJobThatNobodyTookRefundsTheClient() public {
         uint256 job = post(3);
         pass(3 * PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         inPhase(job, jobs.phaseOf(job));
         credited(CLIENT, REWARD, "the client");
     }
@@ -253,7 +253,7 @@ contract EscrowTest is Market {
         grudger.challenge(abi.encodeCall(jobs.challenge, (job, claim(7), 0)));
         winByDefault(job, 7); // its prize is a credit
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         credited(address(grudger), STAKE + STAKE / 2 + REWARD, "its credit");
         (bool ok,) = address(grudger).call{gas: 200_000}(abi.encodeCall(grudger.withdraw, ()));
         yes(!ok, "it cannot be paid, and nobody else cares");
@@ -267,7 +267,7 @@ contract EscrowTest is Market {
         greedy.run(abi.encodeCall(jobs.post, (terms(1))));
         post(1); // somebody else's ether
         pass(3 * PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         greedy.withdraw();
         eq(address(greedy).balance, 100 ether, "paid once");
         eq(address(jobs).balance, REWARD, "the other job's reward is there");
@@ -292,7 +292,7 @@ contract EscrowTest is Market {
         refuses(IJobs.NoSuchMatch.selector);
         crook.resolve(job, 1, 1, Reason.Operator, new address[](0));
         pass(2 * PERIOD);
-        jobs.finalize(honest);
+        finalize(honest);
         credited(person(1), STAKE + REWARD, "the honest job is whole");
     }
 
@@ -302,9 +302,9 @@ contract EscrowTest is Market {
         challenge(job, person(3), 8);
         challenge(job, person(4), 9);
         commitChallenge(job, person(5), 10);
-        challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
+        challengeRefused(job, person(5), 10, 2 * STAKE, IJobs.MatchTaken.selector);
         crook.setNext(0);
-        challengeRefused(job, person(5), 10, STAKE, IJobs.MatchTaken.selector);
+        challengeRefused(job, person(5), 10, 2 * STAKE, IJobs.MatchTaken.selector);
     }
 
     function test_aCrookedRefereeCannotComeBackWhileAMatchOpens() public {
@@ -313,7 +313,7 @@ contract EscrowTest is Market {
         challenge(job, person(2), 7);
         commitChallenge(job, person(3), 8);
         challengeRefused(
-            job, person(3), 8, STAKE, ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector
+            job, person(3), 8, 2 * STAKE, ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector
         );
     }
 }

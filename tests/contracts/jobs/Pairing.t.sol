@@ -19,7 +19,7 @@ contract PairingTest is Market {
         eq(id, matchOf(job, 8), "one match");
         eq(docket(id).roots[0], root(7), "side 0");
         eq(docket(id).players[1], person(2), "player 1");
-        (bool open, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
+        (bool open, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         yes(open && group0 == 0 && group1 == 1, "pair");
         eq(jobs.jobOf(job).openMatches, 1, "open matches");
         eq(jobs.jobOf(job).waiting, 0, "nobody waits");
@@ -78,7 +78,7 @@ contract PairingTest is Market {
         yes(jobs.claimsOf(job)[0].lost && !jobs.claimsOf(job)[1].lost, "only the first has lost");
         winByDefault(job, 7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "accepted root");
         credited(person(2), STAKE + STAKE / 2 + REWARD, "stake, prize and reward");
         credited(person(1), 0, "the silent one");
@@ -101,10 +101,15 @@ contract PairingTest is Market {
         uint256 job = claimed(7);
         pass(PERIOD - 2);
         challenge(job, person(2), 8);
+        uint256 end = jobs.jobOf(job).challengeEnd;
         winByDefault(job, 8);
-        inPhase(job, JobPhase.Challenge); // again, for a whole period
-        eq(jobs.jobOf(job).challengeEnd, block.timestamp + PERIOD, "challengeEnd");
-        refuses(IJobs.WrongPhase.selector);
+        inPhase(job, JobPhase.Closing);
+        Job memory j = jobs.jobOf(job);
+        eq(j.challengeEnd, end, "no new root comes any more");
+        eq(j.settleEnd, block.timestamp + PERIOD, "but the dead one, for a whole period");
+        eq(groupOf(job, 7).until, j.settleEnd, "its group says so");
+        eq(groupOf(job, 7).deaths, 1, "deaths");
+        refuses(IJobs.Settling.selector);
         jobs.finalize(job);
 
         pass(PERIOD - 2);
@@ -113,8 +118,41 @@ contract PairingTest is Market {
         submit(id, 8, 7);
         rule(id, 7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         eq(jobs.jobOf(job).acceptedRoot, root(7), "the right root is accepted");
+        credited(person(3), 2 * STAKE + STAKE / 2 - STAKE / 10 + REWARD, "who has claimed it again");
+    }
+
+    /// @dev 16 groups: each round halves them, whoever is silent.
+    function test_allGroupsPlayAtOnce() public {
+        uint256[] memory outputs = new uint256[](16);
+        for (uint256 i = 0; i < 16; ++i) {
+            outputs[i] = 100 + i;
+        }
+        uint256 job = claimed(outputs);
+        for (uint256 left = 16; left > 1; left /= 2) {
+            eq(jobs.jobOf(job).openMatches, left / 2, "all play");
+            eq(jobs.jobOf(job).waiting, 0, "nobody waits");
+            uint256[] memory ids = _matches(job);
+            for (uint256 i = 0; i < ids.length; ++i) {
+                bytes32 first = docket(ids[i]).roots[0];
+                referee.openRecord(ids[i], here(ids[i]), 0, record(outputOf(first)));
+            }
+            pass(CLOCK + 1);
+            for (uint256 i = 0; i < ids.length; ++i) {
+                referee.timeout(ids[i]);
+            }
+        }
+        eq(jobs.jobOf(job).openMatches, 0, "it is over");
+    }
+
+    function _matches(uint256 job) private view returns (uint256[] memory ids) {
+        (Group[] memory groups, uint256 found) = (jobs.groupsOf(job), 0);
+        ids = new uint256[](jobs.jobOf(job).openMatches);
+        for (uint256 g = 0; g < groups.length; ++g) {
+            bool first = groups[g].matchId != 0 && docket(groups[g].matchId).roots[0] == groups[g].root;
+            if (first) ids[found++] = groups[g].matchId;
+        }
     }
 
     function test_finalizeWaitsForTheMatches() public {
@@ -134,46 +172,9 @@ contract PairingTest is Market {
         pass(1);
         winByDefault(job, 7);
         pass(PERIOD);
-        jobs.finalize(job);
+        finalize(job);
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(job);
-    }
-
-    // ------------------------------------------------------------------ void
-
-    /// @dev A job that is full, one of whose slots has shown no claim.
-    function test_aVoidJobRefundsWhatIsNotLost() public {
-        uint256 job = post(16);
-        for (uint160 n = 1; n <= 16; ++n) {
-            join(job, person(n));
-            commit(job, person(n), 7);
-        }
-        for (uint160 n = 1; n < 16; ++n) {
-            reveal(job, person(n), 7);
-        }
-        pass(PERIOD);
-        for (uint160 n = 17; n <= 65; ++n) {
-            challenge(job, person(n), 100 + n);
-            winByDefault(job, 7);
-        }
-        uint256 lost = burned();
-        eq(lost, 49 * (STAKE / 2), "half of what challengers have lost");
-        pass(PERIOD);
-        jobs.finalize(job);
-        inPhase(job, JobPhase.Void);
-        credited(CLIENT, REWARD, "the client");
-        credited(person(1), STAKE + 49 * (STAKE / 2), "stake, and the prizes from before");
-        for (uint160 n = 2; n < 16; ++n) {
-            credited(person(n), STAKE, "a claim");
-        }
-        credited(person(16), STAKE, "the slot");
-        for (uint160 n = 17; n <= 65; ++n) {
-            credited(person(n), 0, "what was lost before stays lost");
-        }
-        eq(burned(), lost, "nothing more is burned");
-        refuses(IJobs.WrongPhase.selector);
-        jobs.finalize(job);
-        challengeRefused(job, person(66), 8, STAKE, IJobs.WrongPhase.selector);
     }
 
     // ------------------------------------------------------------------ the referee's word

@@ -130,6 +130,12 @@ contract PostTest is Market {
         Terms memory t = terms(1);
         t.stake = 0.1 ether - 1;
         _refused(t, IJobs.StakeTooSmall.selector);
+        t.stake = 2 ** 80 + 1;
+        vm.prank(CLIENT);
+        vm.expectRevert(abi.encodeWithSelector(IJobs.StakeTooLarge.selector, 2 ** 80 + 1, 2 ** 80));
+        jobs.post{value: REWARD}(t);
+        t.stake = 2 ** 80;
+        post(t);
         t = terms(1);
         t.uri = string(new bytes(513));
         _refused(t, IJobs.UriTooLong.selector);
@@ -270,16 +276,77 @@ contract PostTest is Market {
             yes(trainer.commitment != 0, "commitment");
             StakedClaim memory kept = jobs.claimsOf(id)[i];
             yes(kept.owner == trainer.owner && kept.group == 0 && kept.slot && !kept.lost, "claim");
+            yes(kept.stake == STAKE && !kept.collected, "its stake");
             eq(keccak256(bytes(kept.uri)), keccak256(bytes(uris[i])), "uri");
             eq(jobs.groupsOf(id)[0].members[i], i, "member");
         }
         Group memory group = jobs.groupsOf(id)[0];
         yes(group.root == root(7) && group.last == root(7) && group.matchId == 0, "group");
-        yes(group.spokesman == 0 && group.members.length == 3, "its members");
+        yes(group.spokesman == 0 && group.members.length == 3 && group.slots == 3, "its members");
+        yes(group.deaths == 0 && group.until == 0 && group.atRisk == 3 * STAKE, "and what they risk");
+        yes(job.claims == 3 && job.groups == 1 && job.founded == 0 && job.followers == 0, "more counts");
+        eq(job.settleEnd, 0, "nobody has died");
         pass(PERIOD);
-        jobs.finalize(id);
+        finalize(id);
         job = jobs.jobOf(id);
         yes(job.acceptedRoot == root(7) && job.acceptedLast == root(7), "accepted");
         yes(job.ended == JobPhase.Accepted && job.logs == 0 && job.finder == address(0), "the rest");
+        yes(jobs.claimsOf(id)[2].collected, "what is credited");
+    }
+
+    /// @dev As its members have them: empty, kept in their word, and in words of their own.
+    function _uri(uint256 i) private pure returns (string memory) {
+        return i % 3 == 0 ? "" : string(new bytes(i % 3 == 1 ? 31 : 32 + i));
+    }
+
+    /// @dev 130 claims are two pages and two more. Nine are of one root.
+    function test_manyClaimsAreShownPageByPage() public {
+        uint256 id = claimed(1000);
+        for (uint160 n = 1; n < 130; ++n) {
+            uint256 output = n % 13 == 0 ? 1013 : 1000 + n;
+            commitTo(id, person(n + 1), output);
+        }
+        pass(1);
+        for (uint160 n = 1; n < 130; ++n) {
+            uint256 output = n % 13 == 0 ? 1013 : 1000 + n;
+            Claim memory c = claim(output);
+            c.uri = _uri(n);
+            uint256 price = priceOf(id, output);
+            vm.deal(person(n + 1), price);
+            vm.prank(person(n + 1));
+            jobs.challenge{value: price}(id, c, bytes32(output));
+        }
+        (, Job memory job,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(id);
+        yes(job.claims == 130 && job.groups == 122, "how many there are");
+        yes(job.founded == 121 && job.followers == 8, "by challengers");
+        yes(claims.length == 64 && groups.length == 64, "the first page");
+        yes(
+            jobs.claimsFrom(id, 64).length == 64 && jobs.claimsFrom(id, 128).length == 2
+                && jobs.claimsFrom(id, 129).length == 1,
+            "the others"
+        );
+        yes(jobs.claimsFrom(id, 130).length == 0, "no more");
+        yes(jobs.claimsFrom(id, type(uint256).max).length == 0, "nowhere");
+        yes(jobs.groupsFrom(id, 64).length == 58 && jobs.groupsFrom(id, 122).length == 0, "groups");
+        eq(keccak256(abi.encode(jobs.claimsFrom(id, 0))), keccak256(abi.encode(claims)), "the same page");
+        eq(keccak256(abi.encode(jobs.groupsFrom(id, 0))), keccak256(abi.encode(groups)), "of groups");
+        claims = jobs.claimsOf(id);
+        groups = jobs.groupsOf(id);
+        for (uint256 i = 0; i < 130; ++i) {
+            eq(claims[i].owner, person(uint160(i + 1)), "owner");
+            yes(claims[i].slot == (i == 0), "slot");
+            uint256 output = i > 0 && i % 13 == 0 ? 1013 : 1000 + i;
+            eq(groups[claims[i].group].root, root(output), "the root that it claims");
+            string memory uri = i == 0 ? "http://claim" : _uri(i);
+            eq(keccak256(bytes(claims[i].uri)), keccak256(bytes(uri)), "uri");
+        }
+        Group memory group = groupOf(id, 1013);
+        eq(group.members.length, 9, "members over two words");
+        uint256 atRisk;
+        for (uint256 i = 0; i < 9; ++i) {
+            eq(group.members[i], 13 * (i + 1), "member");
+            atRisk += claims[group.members[i]].stake;
+        }
+        eq(group.atRisk, atRisk, "what they risk");
     }
 }

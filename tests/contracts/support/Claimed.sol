@@ -3,7 +3,6 @@ pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
 import {Runs} from "./Runs.sol";
-import {Views} from "./Views.sol";
 import {Court} from "contracts/Court.sol";
 import {Demands} from "contracts/Demands.sol";
 import {Jobs} from "contracts/Jobs.sol";
@@ -11,7 +10,7 @@ import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
-import {Claim, Group, Rules, Terms} from "contracts/interfaces/IJobs.sol";
+import {Claim, Rules, Terms} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Claimed
@@ -19,8 +18,6 @@ import {Record} from "contracts/interfaces/IReferee.sol";
 ///
 /// A claim is named by its output: `claim(7)` claims that the output is 7. Matches begin at the open record.
 abstract contract Claimed is Base {
-    using Views for Jobs;
-
     uint256 internal constant STAKE = 1 ether;
     /// @dev Wei a gas of an answer.
     uint256 internal constant PRICE = 1 gwei;
@@ -35,6 +32,8 @@ abstract contract Claimed is Base {
     address internal constant CLIENT = address(0xC11E);
 
     uint256[] internal keys = [uint256(0x101), 0x102, 0x103];
+    /// @dev Of roots that somebody has committed to.
+    mapping(bytes32 root => uint256 output) private _outputOf;
     address internal constant GUARDIAN = address(0x60A4D);
     uint64 internal constant PAUSES = 1000;
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
@@ -128,17 +127,18 @@ abstract contract Claimed is Base {
         r.outputs[0] = sha256(abi.encodePacked(hex"020100", dataRoot(output)));
     }
 
-    /// @dev Of an f32 with these bits, below 256: its only leaf.
+    /// @dev Of an f32 with these bits: its only leaf.
     function dataRoot(uint256 output) internal pure returns (bytes32) {
         return sha256(abi.encodePacked(uint8(0x01), leaf(output)));
     }
 
     function leaf(uint256 output) internal pure returns (bytes memory) {
-        return abi.encodePacked(uint8(output), hex"000000");
+        return abi.encodePacked(uint8(output), uint8(output >> 8), uint8(output >> 16), uint8(output >> 24));
     }
 
     /// @dev What a root claims.
-    function outputOf(bytes32 root_) internal pure returns (uint256 output) {
+    function outputOf(bytes32 root_) internal view returns (uint256 output) {
+        output = _outputOf[root_];
         while (root(output) != root_) ++output;
     }
 
@@ -156,6 +156,7 @@ abstract contract Claimed is Base {
     }
 
     function commit(uint256 job, address who, uint256 output) internal {
+        _outputOf[root(output)] = output;
         bytes32 commitment = jobs.commitmentOf(job, who, root(output), root(output), 0, bytes32(output));
         vm.prank(who);
         jobs.commit(job, commitment);
@@ -176,19 +177,35 @@ abstract contract Claimed is Base {
         jobs.reveal(job, c, 0, bytes32(salt));
     }
 
-    /// @dev NOTE: a second goes by between the commitment and the claim.
-    function challenge(uint256 job, address who, uint256 output) internal {
+    /// @dev For what it costs, which is given. NOTE: a second goes by between the commitment and the claim.
+    function challenge(uint256 job, address who, uint256 output) internal returns (uint256 price) {
         commitChallenge(job, who, output);
+        return claimNow(job, who, output);
+    }
+
+    /// @dev Claims what it has committed to.
+    function claimNow(uint256 job, address who, uint256 output) internal returns (uint256 price) {
         Claim memory c = claim(output);
+        price = jobs.priceOf(job, c.root);
+        if (who.balance < price) vm.deal(who, price);
         vm.prank(who);
-        jobs.challenge{value: STAKE}(job, c, bytes32(output));
+        jobs.challenge{value: price}(job, c, bytes32(output));
+    }
+
+    function priceOf(uint256 job, uint256 output) internal view returns (uint256) {
+        return jobs.priceOf(job, root(output));
     }
 
     function commitChallenge(uint256 job, address who, uint256 output) internal {
+        commitTo(job, who, output);
+        pass(1);
+    }
+
+    function commitTo(uint256 job, address who, uint256 output) internal {
+        _outputOf[root(output)] = output;
         bytes32 commitment = jobs.commitmentOf(job, who, root(output), root(output), 0, bytes32(output));
         vm.prank(who);
         jobs.commitChallenge(job, commitment);
-        pass(1);
     }
 
     function challengeRefused(uint256 job, address who, uint256 output, uint256 value, bytes4 selector)
@@ -201,11 +218,8 @@ abstract contract Claimed is Base {
     }
 
     function isClaimed(uint256 job, uint256 output) internal view returns (bool) {
-        Group[] memory groups = jobs.groupsOf(job);
-        for (uint256 i = 0; i < groups.length; ++i) {
-            if (groups[i].root == root(output)) return groups[i].spokesman < groups[i].members.length;
-        }
-        return false;
+        (, bool alive) = jobs.standing(job, root(output));
+        return alive;
     }
 
     /// @dev A job whose trainers (persons 1, 2, ...) have claimed these outputs; now in its challenge phase.

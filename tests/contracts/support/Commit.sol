@@ -34,7 +34,7 @@ contract Commit {
         view
         returns (bytes32)
     {
-        return Hash.commitment(jobId, sender, root, last, logs, salt);
+        return Hash.commitment(address(this), jobId, sender, root, last, logs, salt);
     }
 
     function depth(uint256 count) external pure returns (uint8) {

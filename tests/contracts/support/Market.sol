@@ -9,7 +9,7 @@ import {Jobs} from "contracts/Jobs.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
-import {Group, JobPhase, StakedClaim} from "contracts/interfaces/IJobs.sol";
+import {Group, Job, JobPhase, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
 import {Docket, Exhibit, Match, Position, Record} from "contracts/interfaces/IReferee.sol";
 
@@ -28,31 +28,33 @@ abstract contract Market is Claimed {
     }
 
     function groupOf(uint256 job, uint256 output) internal view returns (Group memory) {
-        Group[] memory groups = jobs.groupsOf(job);
+        (Group[] memory groups, bytes32 wanted) = (jobs.groupsOf(job), root(output));
         for (uint256 i = 0; i < groups.length; ++i) {
-            if (groups[i].root == root(output)) return groups[i];
+            if (groups[i].root == wanted) return groups[i];
         }
         revert NotSo("there is such a group");
     }
 
     function spokesman(uint256 job, uint256 output) internal view returns (address) {
         Group memory group = groupOf(job, output);
-        return jobs.claimsOf(job)[group.members[group.spokesman]].owner;
+        return jobs.claimsFrom(job, group.members[group.spokesman])[0].owner;
     }
 
     /// @dev From the job, while the match runs; later it is known only if something was submitted.
     function docket(uint256 id) internal view returns (Docket memory d) {
         if (_dockets[id].number != 0) return _dockets[id];
         uint256 job = referee.getMatch(id).jobId;
-        (, uint8 group0, uint8 group1) = jobs.pairOf(job, id);
-        Group[] memory groups = jobs.groupsOf(job);
-        StakedClaim[] memory claims = jobs.claimsOf(job);
-        for (uint256 side = 0; side < 2; ++side) {
-            Group memory group = groups[side == 0 ? group0 : group1];
-            (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
-        }
+        (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
+        (d.roots[0], d.players[0]) = this.speaking(job, group0);
+        (d.roots[1], d.players[1]) = this.speaking(job, group1);
         (d.clock, d.program, d.number) = (CLOCK, jobs.jobOf(job).terms.program, referee.matchCount());
         while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
+    }
+
+    /// @dev The root of a group, and who speaks for it. NOTE: a call, so that the memory for a page of groups is given back.
+    function speaking(uint256 job, uint256 number) external view returns (bytes32, address) {
+        Group memory group = jobs.groupsFrom(job, number)[0];
+        return (group.root, jobs.claimsFrom(job, group.members[group.spokesman])[0].owner);
     }
 
     /// @dev NOTE: a match of these jobs stands where it began.
@@ -192,6 +194,23 @@ abstract contract Market is Claimed {
         court.showOutputs(suit, d, nothing, Statements.only(side, root_));
         vm.warp(court.deadline(court.trialOf(suit)) + 1);
         court.timeout(suit);
+    }
+
+    // ------------------------------------------------------------------ the end
+
+    /// @dev The first second in which a job without an open match can be finalized.
+    function toTheEnd(uint256 job) internal {
+        Job memory j = jobs.jobOf(job);
+        vm.warp(j.settleEnd > j.challengeEnd ? j.settleEnd : j.challengeEnd);
+    }
+
+    /// @dev The job ends, and what is not lost is credited.
+    function finalize(uint256 job) internal {
+        jobs.finalize(job);
+        StakedClaim[] memory claims = jobs.claimsOf(job);
+        for (uint32 i = 0; i < claims.length; ++i) {
+            if (!claims[i].lost) jobs.collect(job, i);
+        }
     }
 
     // ------------------------------------------------------------------ checks

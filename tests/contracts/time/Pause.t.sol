@@ -61,6 +61,7 @@ contract PauseTest is Heard, Demanded {
         pass(PERIOD);
         jobs.finalize(posted);
         _pause();
+        jobs.collect(posted, 0);
         uint256 before = person(1).balance;
         vm.prank(person(1));
         jobs.withdraw();
