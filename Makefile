@@ -107,6 +107,12 @@ mutants: setup ## Whether the contract tests notice errors
 playability: setup ## Whether whoever is right can always conclude: cases at every limit, jobs played to the end
 	$(BIN)/pytest -q -s -m slow tests/playability $(ARGS)
 
+.PHONY: delay
+delay: setup ## How long liars can put a job's end off, and what it costs: on the contracts, and in a search over strategies
+	$(BIN)/forge test --match-path 'tests/contracts/delay/*'
+	$(BIN)/python scripts/bench.py delay $(ARGS)
+	$(PYTEST) -s tests/delay
+
 .PHONY: coverage
 coverage: setup ## Whether the contract tests run the lines of the game contracts
 	$(BIN)/python scripts/coverage.py

@@ -42,3 +42,26 @@ def moves() -> Table:
         for move, gas in json.loads((SNAPSHOTS / f"{group}.json").read_text()).items():
             table.add(move, where, f"{int(gas):,}")
     return table
+
+
+def delays() -> Table:
+    """How long each attack puts a job's end off, and what it costs, as the contracts' tests have recorded it."""
+    columns = {
+        "delay, s": "delay, s",
+        "bound, s": "bound, s",
+        "liars lose, 0.01 stakes": "liars lose, stakes",
+        "honest stakes, 0.01": "honest stakes",
+        "honest gains, 0.01 stakes": "honest gains, stakes",
+    }
+    table = Table("delay", ["attack", *columns.values()])
+    found: dict[str, dict[str, int]] = {}
+    for what, number in json.loads((SNAPSHOTS / "delay.json").read_text()).items():
+        attack, _, column = what.rpartition(": ")
+        if attack:
+            found.setdefault(attack, {})[column] = int(number)
+    for attack in sorted(
+        found, key=lambda name: [int(word) if word.isdigit() else 999 for word in name.split()]
+    ):
+        row = found[attack]
+        table.add(attack, *(f"{row[k]:,}" if k.endswith(", s") else f"{row[k] / 100:,.2f}" for k in columns))
+    return table

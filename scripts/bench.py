@@ -35,7 +35,9 @@ SECTIONS = (
     "chains",
     "disputes",
     "gas",
+    "delay",
 )
+PAGES = {"delay": ROOT / "docs/economics.md"}
 PLOTTED = ("contractions", "kernels", "composites")
 WIDTH = 160  # a table that is cut tells nothing
 DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
@@ -58,6 +60,8 @@ def _measure(section: str, turns: int) -> report.Table:
             return chains.measure()
         case "disputes":
             return disputes.measure(ROOT / ".build/bench")
+        case "delay":
+            return disputes.delays()
     return disputes.moves()
 
 
@@ -86,11 +90,11 @@ def main() -> None:
     console.print(report.machine(), soft_wrap=True)
     for section in given.sections or DEFAULT:
         table = _measure(section, given.turns)
-        if section != "gas":
+        if section not in ("gas", "delay"):
             table.note = f"{report.machine()}; {report.load()}."
         report.show(table, console)
         if given.write:
-            report.write(table)
+            report.write(table, PAGES.get(section, report.PAGE))
             if section in PLOTTED:
                 report.plot(table, ROOT / f"docs/benchmarks-{section}.png")
 
