@@ -423,7 +423,6 @@ contract CampaignTest is Base {
         yes(handler.queued() > 10, "claims behind others");
         yes(handler.again() > 10, "of dead roots");
         yes(handler.closing() > 10, "after the challenge phase");
-        yes(handler.defended() > 10, "of the honest, when the truth was given away");
     }
 
     /// @dev No honest claim is lost, no clock gains time, no answer is refused.

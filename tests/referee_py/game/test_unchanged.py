@@ -46,6 +46,7 @@ def test_insufficient_stake_expect_no_slot_and_no_claim() -> None:
     story = Story()
     refused(story, "WrongStake", lambda: story.book.join(story.id, who(1), STAKE - 1, story.now))
     story.trained("a", "a")
+    story.meaning(3, claim("b"))
     refused(
         story,
         "WrongStake",
@@ -59,7 +60,7 @@ def test_double_claim_expect_refused() -> None:
     story = Story().trained("a", "a")
     again = [
         ("AlreadyClaimed", 1, "b"),
-        ("RootClaimed", 3, "a"),
+        ("NothingCommitted", 3, "a"),
     ]
     for name, number, run in again:
         refused(
@@ -86,17 +87,14 @@ def test_late_moves_expect_refused() -> None:
     story.meaning(5, claim("b"))
     story.now = story.job.challenge_end
     challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
-    commit = lambda: story.book.commit_challenge(story.id, b"C" * 32, who(6), story.now)  # noqa: E731
-    refused(story, "WrongPhase", challenge)
-    refused(story, "WrongPhase", commit)
+    refused(story, "RootClosed", challenge)
     story.now -= 1
     challenge()
-    commit()
 
 
 def test_late_move_of_a_match_expect_refused() -> None:
     story = Story().trained("a", "b")
-    tree = [bytes([ord("a")]) * 32] * 4
+    tree = [ord("a").to_bytes(32, "big")] * 4
     move = Reveal(0, tuple(tree))
     deadline = story.now + story.terms.rules.clock
     refused(story, "Late", lambda: story.book.play(1, [move], who(1), deadline + 1))
@@ -139,7 +137,7 @@ def test_challenge_of_another_expect_refused() -> None:
     refused_as("TooSoon", 4, "b")
     story.book.challenge(story.id, claim("b"), SALT, who(3), STAKE, story.now)
     story.now += 1
-    refused_as("RootClaimed", 4, "b")
+    refused_as("WrongStake", 4, "b")
 
 
 def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
@@ -166,5 +164,5 @@ def test_logs_not_revealed_expect_no_challenge() -> None:
 
 def test_every_refusal_has_a_name_of_the_contract() -> None:
     names = {kind.__name__ for kind in Refusal.__subclasses__()}
-    assert {"WrongStake", "AlreadyClaimed", "RootClaimed", "WrongPhase", "Late", "NotSpokesman"} <= names
+    assert {"WrongStake", "AlreadyClaimed", "RootClosed", "WrongPhase", "Late", "NotSpokesman"} <= names
     assert issubclass(refusals.Late, Refusal)
