@@ -20,7 +20,9 @@ import {
 } from "./interfaces/IDemands.sol";
 import {IJobs, JobPhase, Program, Rules} from "./interfaces/IJobs.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
+import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 
 /// @title Demands
 /// @notice See IDemands. What an answer must be is in `demands/Pieces`.
@@ -36,7 +38,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     struct Docket {
         /// @dev Of logs, from when extensions count: the first demand, later by the time that was waited for pages since.
         uint64 start;
-        /// @dev Of logs: until when that time has been counted, and the most that may be counted for the pages that are open.
+        /// @dev Of logs: until when that time has been counted, and the most that may be counted for the pages that were demanded.
         uint64 since;
         uint64 wait;
         uint32 open;
@@ -68,9 +70,11 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     uint256 public constant STEP = 64;
     /// @notice How often it doubles at most.
     uint256 public constant MAX_RANK = 15;
-
-    /// @notice Wei a gas, by the deployer's estimate for the chain.
-    uint256 public immutable PRICE;
+    /// @notice Wei in the unit of a demand's price.
+    uint256 private constant UNIT = 1_000;
+    /// @notice Time counts as waited for pages of logs while so many are open. SAFETY: were it fewer, whoever demands a page when the
+    /// one before is answered would put the end off for the gas of one page a block. Whoever needs fewer waits for one answer.
+    uint256 private constant CROWD = 32;
 
     mapping(bytes32 id => Demand) private _demands;
     mapping(bytes32 key => Docket) private _dockets;
@@ -79,9 +83,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(uint256 price, ITimekeeper keeper) Timed(keeper) {
-        PRICE = price;
-    }
+    constructor(ITimekeeper keeper) Timed(keeper) {}
 
     // ------------------------------------------------------------------ moves
 
@@ -100,6 +102,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         // open gives a whole period more: one after the other, none of them is late.
         uint256 from = _time() + (others + 1) * rules.verdictPeriod;
         uint256 each = ofLogs ? LOG_SECONDS : RECORD_SECONDS;
+        uint256 price = FixedPointMathLib.divUp(subject.jobs.feeOf(subject.jobId), UNIT);
         if (ofLogs) _wait(docket);
         (uint64 until, uint256 deposit) = (0, 0);
         for (uint256 i = 0; i < places.length; ++i) {
@@ -110,18 +113,20 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
             }
             _checkPlace(program, place);
             bytes32 id = _id(subject, place);
+            Demand storage d = _demands[id];
+            // NOTE: who claims a root after all who had claimed it lost does not answer for what was demanded of them.
+            if (d.state == DemandState.Open && d.life != life) _drop(subject, place, id, d, false);
             // NOTE: whoever is first to demand one of many places must not keep another from the rest.
-            if (_demands[id].state != DemandState.None) continue;
+            if (d.state != DemandState.None) continue;
             uint256 rank = others + docket.open / STEP;
             if (rank > MAX_RANK || docket.open >= MAX_OPEN) revert TooManyOpen(docket.open, others);
             // SAFETY: whoever answers one piece after the other, in the order of demands, is never late.
             until = uint64(from + docket.open * each);
             // SAFETY: whoever follows the run by pages that come as late as they may, 64 of them open at a time, is in time.
             if (ofLogs) docket.wait += uint64(LOG_SECONDS + rules.verdictPeriod / STEP);
-            Demand storage d = _demands[id];
-            (d.demander, d.until, d.life, d.state, d.rank) =
-            (msg.sender, uint48(until), life, DemandState.Open, uint8(rank));
-            deposit += depositAt(place.piece, rank);
+            (d.demander, d.until, d.price) = (msg.sender, uint40(until), SafeCastLib.toUint32(price));
+            (d.life, d.state, d.rank) = (SafeCastLib.toUint8(life), DemandState.Open, uint8(rank));
+            deposit += depositAt(place.piece, rank, price * UNIT);
             _add(key, docket, place);
             emit Demanded(
                 subject.jobId,
@@ -131,7 +136,8 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
                 msg.sender,
                 life,
                 until,
-                uint8(rank)
+                uint8(rank),
+                uint64(price * UNIT)
             );
         }
         // SAFETY: the guard against reentrancy spans the call.
@@ -190,7 +196,7 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
 
     function close(Subject calldata subject, Place calldata place) external nonReentrant {
         bytes32 id = _id(subject, place);
-        Demand memory d = _demands[id];
+        Demand storage d = _demands[id];
         if (d.state != DemandState.Open) revert NoSuchDemand();
         bool moot = subject.jobs.phaseOf(subject.jobId) > JobPhase.Closing;
         if (!moot && !_ofLogs(place.piece)) {
@@ -200,13 +206,11 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         }
         if (!moot && _time() <= d.until) revert NotLate(d.until);
 
-        delete _demands[id];
-        _remove(subject, place, d.life);
-        emit Closed(subject.jobId, address(subject.jobs), subject.root, place, !moot);
-        _credit(d.demander, depositAt(place.piece, d.rank));
+        address demander = d.demander;
+        _drop(subject, place, id, d, !moot);
         // SAFETY: the guard against reentrancy spans the call.
         if (moot) return;
-        subject.jobs.forfeit(subject.jobId, subject.root, _ofLogs(place.piece), d.demander);
+        subject.jobs.forfeit(subject.jobId, subject.root, _ofLogs(place.piece), demander);
     }
 
     // ------------------------------------------------------------------ inside
@@ -232,13 +236,23 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
     function _wait(Docket storage docket) private {
         uint64 now_ = uint64(_time());
         if (docket.start == 0) docket.start = now_;
-        if (docket.open != 0) {
+        if (docket.open >= CROWD) {
             uint64 waited = now_ - docket.since;
             if (waited > docket.wait) waited = docket.wait;
             docket.start += waited;
             docket.wait -= waited;
         }
         docket.since = now_;
+    }
+
+    /// @dev A demand is over without an answer: its deposit goes back, and the place can be demanded again.
+    function _drop(Subject calldata subject, Place calldata place, bytes32 id, Demand storage d, bool lost)
+        private
+    {
+        _remove(subject, place, d.life);
+        emit Closed(subject.jobId, address(subject.jobs), subject.root, place, lost);
+        _credit(d.demander, depositAt(place.piece, d.rank, d.price * UNIT));
+        delete _demands[id];
     }
 
     function _remove(Subject calldata subject, Place calldata place, uint32 life) private {
@@ -269,8 +283,10 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
         Demand storage d = _demands[_id(subject, place)];
         d.state = DemandState.Answered;
         _remove(subject, place, d.life);
-        (uint256 least, uint256 deposit) = (depositOf(place.piece), depositAt(place.piece, d.rank));
-        uint256 fee = PRICE * (ANSWER_GAS + BYTE_GAS * size);
+        uint256 price = d.price * UNIT;
+        (uint256 least, uint256 deposit) =
+            (depositOf(place.piece, price), depositAt(place.piece, d.rank, price));
+        uint256 fee = price * (ANSWER_GAS + BYTE_GAS * size);
         // NOTE: what one could show without being asked for it is not paid.
         if (fee > least) fee = least;
         uint256 burned = (deposit - least) / 2;
@@ -281,13 +297,13 @@ contract Demands is IDemands, Escrow, Timed, Multicallable {
 
     // ------------------------------------------------------------------ views
 
-    function depositOf(Piece piece) public view returns (uint256) {
+    function depositOf(Piece piece, uint256 price) public pure returns (uint256) {
         uint256 most = piece == Piece.Blocks ? MAX_BLOCK_BYTES : MAX_BYTES;
-        return PRICE * (ANSWER_GAS + BYTE_GAS * most);
+        return price * (ANSWER_GAS + BYTE_GAS * most);
     }
 
-    function depositAt(Piece piece, uint256 rank) public view returns (uint256) {
-        return depositOf(piece) << rank;
+    function depositAt(Piece piece, uint256 rank, uint256 price) public pure returns (uint256) {
+        return depositOf(piece, price) << rank;
     }
 
     function demandOf(Subject calldata subject, Place calldata place) external view returns (Demand memory) {

@@ -48,13 +48,19 @@ contract Jobs is Withheld {
     function join(uint256 jobId) external payable during(jobId, JobPhase.Training) {
         KeptJob storage job = _jobs[jobId];
         Trainer[] storage trainers = _trainers[jobId];
-        if (msg.value != job.terms.stake) revert WrongStake(msg.value, job.terms.stake);
+        uint256 stake = stakeOf(jobId);
+        if (msg.value < stake) revert WrongStake(msg.value, stake);
         if (trainers.length >= job.terms.slots) revert NoFreeSlot(jobId);
         if (_slotOf[jobId][msg.sender] != 0) revert AlreadyJoined(jobId, msg.sender);
 
-        trainers.push().owner = msg.sender;
+        Trainer storage trainer = trainers.push();
+        trainer.owner = msg.sender;
+        // INVARIANT: `_base` is less than 2^81.
+        trainer.stake = uint88(stake);
+        job.unrevealed += uint96(stake);
         _slotOf[jobId][msg.sender] = trainers.length;
         emit Joined(jobId, msg.sender);
+        _credit(msg.sender, msg.value - stake);
     }
 
     function commit(uint256 jobId, bytes32 commitment) external during(jobId, JobPhase.Training) {
@@ -66,11 +72,14 @@ contract Jobs is Withheld {
         trainer.commitment = commitment;
         ++job.commitments;
         emit Committed(jobId, msg.sender, commitment);
-        if (job.commitments == job.terms.slots) _setPhases(jobId, job, uint64(_time()));
+        if (job.commitments == job.terms.slots) {
+            _setPhases(jobId, job, uint64(_time()) + job.terms.watchPeriod);
+        }
     }
 
     function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt)
         external
+        payable
         nonReentrant
         during(jobId, JobPhase.Reveal)
     {
@@ -88,7 +97,8 @@ contract Jobs is Withheld {
         trainer.revealed = true;
         ++job.reveals;
         if (job.reveals == job.commitments) _setReveal(jobId, job, uint64(_time()));
-        _claim(jobId, job, claim, job.terms.stake, true);
+        uint256 stake = _toppedUp(jobId, job, trainer);
+        _claim(jobId, job, claim, stake, true);
     }
 
     function commitChallenge(uint256 jobId, bytes32 commitment) external {
@@ -103,8 +113,9 @@ contract Jobs is Withheld {
         bool closed = phaseOf(jobId) == JobPhase.Closing;
         if (!closed) _checkPhase(jobId, JobPhase.Challenge);
         if (_claimOf[jobId][msg.sender] != 0) revert AlreadyClaimed(jobId, msg.sender);
-        // SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
-        if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
+        // SAFETY: nobody trains for a trainer who shows nothing, so nobody would know of a wrong claim in the last second. With
+        // rounding logs nobody could: without the trainer's no run is the right one.
+        if (job.reveals == 0) revert NothingRevealed(jobId);
         _checkClaim(jobId, job, claim, 0, salt, _ripe(jobId));
         bool founds = _groupOf[jobId][claim.root] == 0;
         // SAFETY: were new roots admitted later each would put the end off by a match.
@@ -125,7 +136,7 @@ contract Jobs is Withheld {
         _checkDemands(jobId, job);
 
         // NOTE: who took a slot and showed no claim kept another from it.
-        _credit(BURNED, (_trainers[jobId].length - job.reveals) * job.terms.stake);
+        _credit(BURNED, job.unrevealed);
         if (job.waiting == 0) {
             _credit(job.client, job.reward);
             // SAFETY: a root is accepted only if anybody could have disputed it to the end; without the logs nobody could know which
@@ -162,6 +173,20 @@ contract Jobs is Withheld {
 
     // ------------------------------------------------------------------ money
 
+    /// @dev What a slot's claim puts at risk: what it took, and what the price has risen by since. SAFETY: whoever shows it wrong is
+    /// paid out of that at what gas costs once there is something to show.
+    function _toppedUp(uint256 jobId, KeptJob storage job, Trainer storage trainer)
+        private
+        returns (uint256 stake)
+    {
+        uint256 taken = trainer.stake;
+        stake = stakeOf(jobId);
+        if (stake < taken) stake = taken;
+        if (taken + msg.value < stake) revert WrongStake(taken + msg.value, stake);
+        job.unrevealed -= uint96(taken);
+        _credit(msg.sender, taken + msg.value - stake);
+    }
+
     /// @dev Of the reward, which is shared by the members that hold slots and have not lost. INVARIANT: of an accepted job all claims
     /// that are not lost are of one group, whose spokesman does not change any more.
     function _share(KeptJob storage job, Group storage group, KeptClaim storage claim)
@@ -188,6 +213,12 @@ contract Jobs is Withheld {
         return (committed.commitment, committed.committedAt);
     }
 
+    function acceptedRoot(uint256 jobId) external view returns (bytes32) {
+        KeptJob storage job = _jobs[jobId];
+        if (job.ended != JobPhase.Accepted) return 0;
+        return _groups[jobId][job.waiting - 1].root;
+    }
+
     function commitmentOf(uint256, address, bytes32, bytes32, bytes32, bytes32)
         external
         view
@@ -204,14 +235,16 @@ contract Jobs is Withheld {
 
     function priceOf(uint256 jobId, bytes32 root) public view returns (uint256) {
         KeptJob storage job = _jobs[jobId];
-        if (_groupOf[jobId][root] != 0) return job.terms.stake << (job.followers + 1);
-        return job.terms.stake * (FLAT + job.founded) / FLAT;
+        uint256 stake = stakeOf(jobId);
+        if (_groupOf[jobId][root] != 0) return stake << (job.followers + 1);
+        return stake * (FLAT + job.founded) / FLAT;
     }
 
     /// @dev A claim of this root was lost, and another stands, or it can be claimed again.
     function _isReclaimable(uint256 jobId, bytes32 root) private view returns (bool) {
         Group storage group = _groups[jobId][_groupOf[jobId][root] - 1];
-        if (group.spokesman == 0) return false;
+        // NOTE: where logs are withheld nothing will be accepted, so there is nothing to defend.
+        if (group.spokesman == 0 || _jobs[jobId].finder != address(0)) return false;
         return group.spokesman < group.members.length || _time() < group.until;
     }
 

@@ -22,6 +22,7 @@ import {INotary} from "./interfaces/INotary.sol";
 import {IReferee} from "./interfaces/IReferee.sol";
 import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
 import {Reading} from "./jobs/Reading.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Notary
@@ -38,18 +39,24 @@ contract Notary is Reading, INotary {
 
     /// @notice So that 15 claims of one root fit their words. NOTE: more than a million ether; there is not enough for 16.
     uint256 public constant MAX_STAKE = 2 ** 80;
+    /// @notice Of a unit of gas, in wei. NOTE: a thousand gwei and more; a demand keeps it in 40 bits.
+    uint256 public constant MAX_FEE = 2 ** 40 - 1;
 
     IVerifierRegistry public immutable REGISTRY;
-    uint256 public immutable MIN_STAKE;
+    uint256 public immutable STAKE_GAS;
+    uint256 public immutable MIN_FEE;
     uint32 public immutable MIN_PERIOD;
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(IVerifierRegistry registry, uint256 minStake, uint32 minPeriod) {
+    constructor(IVerifierRegistry registry, uint256 stakeGas, uint256 minFee, uint32 minPeriod) {
         // SAFETY: with a period of zero an instant could equal the one before it and its phase vanish.
         if (minPeriod == 0) revert IJobs.BadPeriod(minPeriod, 1, MAX_PERIOD);
         REGISTRY = registry;
-        MIN_STAKE = minStake;
+        if (minFee == 0 || minFee > MAX_FEE) revert IJobs.BadFees(minFee, minFee, 1, MAX_FEE);
+        if (stakeGas > MAX_STAKE / MAX_FEE) revert IJobs.StakeTooLarge(stakeGas * MAX_FEE, MAX_STAKE);
+        STAKE_GAS = stakeGas;
+        MIN_FEE = minFee;
         MIN_PERIOD = minPeriod;
     }
 
@@ -60,9 +67,13 @@ contract Notary is Reading, INotary {
         if (terms.slots == 0 || terms.slots > MAX_SLOTS) revert IJobs.BadSlots(terms.slots);
         // SAFETY: logs are an input of the run, so two trainers who cannot know each other's would both be right.
         if (Modes.rounded(terms.program.mode) && terms.slots != 1) revert IJobs.OneSlotOnly(terms.slots);
-        if (terms.stake < MIN_STAKE) revert IJobs.StakeTooSmall(terms.stake, MIN_STAKE);
+        if (terms.lowFee < MIN_FEE || terms.highFee < terms.lowFee || terms.highFee > MAX_FEE) {
+            revert IJobs.BadFees(terms.lowFee, terms.highFee, MIN_FEE, MAX_FEE);
+        }
+        if (terms.stake < MIN_STAKE()) revert IJobs.StakeTooSmall(terms.stake, MIN_STAKE());
         if (terms.stake > MAX_STAKE) revert IJobs.StakeTooLarge(terms.stake, MAX_STAKE);
         _checkPeriod(terms.trainPeriod);
+        if (terms.watchPeriod > MAX_PERIOD) revert IJobs.BadPeriod(terms.watchPeriod, 0, MAX_PERIOD);
         _checkPeriod(terms.revealPeriod);
         _checkPeriod(terms.challengePeriod);
         programHash = _checkProgram(terms);
@@ -103,12 +114,16 @@ contract Notary is Reading, INotary {
             revert IJobs.BadThreshold(rules.threshold, count);
         }
         address panel = address(IReferee(terms.referee).PANEL());
+        // SAFETY: half of a bond pays whoever has to play a trial against its signer.
+        uint256 least = STAKE_GAS * FixedPointMathLib.clamp(2 * block.basefee, terms.lowFee, terms.highFee);
         for (uint256 i = 0; i < count; ++i) {
             address verifier = terms.verifiers[i];
             for (uint256 k = 0; k < i; ++k) {
                 if (verifier == terms.verifiers[k]) revert IJobs.VerifierTwice(verifier);
             }
             if (!REGISTRY.serves(verifier, panel)) revert IJobs.VerifierNotRegistered(verifier, panel);
+            uint256 bond = REGISTRY.getVerifier(verifier).bond;
+            if (bond < least) revert IJobs.BondTooSmall(verifier, bond, least);
         }
     }
 
@@ -119,6 +134,10 @@ contract Notary is Reading, INotary {
     }
 
     // ------------------------------------------------------------------ views
+
+    function MIN_STAKE() public view returns (uint256) {
+        return STAKE_GAS * MIN_FEE;
+    }
 
     function viewOf(uint256 jobId)
         external

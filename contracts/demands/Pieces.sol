@@ -62,15 +62,20 @@ library Pieces {
         );
         _checkStep(program, logs, place.tree, answer.step);
         size = 32 * (answer.logPath.length + answer.step.path.length);
-        if (answer.log == 0) return size;
-
+        if (answer.log == 0) {
+            _checkNothing(answer.blocks.length + answer.path.length);
+            return size;
+        }
         bytes32 have = Hash.sha(abi.encodePacked(Hash.ROUNDING_LOG, answer.elements, answer.root));
         if (have != answer.log) revert IDemands.WrongDigest(have, answer.log);
         uint256 count = (uint256(answer.elements) + Logs.BLOCK - 1) / Logs.BLOCK;
         uint256 depth = Merkle.depth(count);
         uint256 levels = depth < BLOCK_LEVELS ? depth : BLOCK_LEVELS;
         // NOTE: a place is of a node, and its log may be of another number of elements than the node.
-        if (place.part >> (depth - levels) != 0) return size;
+        if (place.part >> (depth - levels) != 0) {
+            _checkNothing(answer.blocks.length + answer.path.length);
+            return size;
+        }
         Merkle.check(
             Hash.LOG_BLOCK_TREE,
             answer.root,
@@ -122,6 +127,11 @@ library Pieces {
         Merkle.check(Hash.LOG_RUN_TREE, logs, proof.root, step - 1, Merkle.depth(program.steps), proof.path);
     }
 
+    /// @dev SAFETY: whoever reads events reads what is shown, so nothing may be that nothing is checked against.
+    function _checkNothing(uint256 shown) private pure {
+        if (shown != 0) revert IDemands.NothingThere();
+    }
+
     // ------------------------------------------------------------------ records
 
     /// @notice Reverts unless this is the record at the place.
@@ -163,13 +173,19 @@ library Pieces {
         bool output = place.tensor >= OUTPUTS;
         uint256 number = output ? place.tensor - OUTPUTS : place.tensor;
         bytes32[] calldata tensors = output ? record.outputs : record.inputs;
-        if (number >= tensors.length) return 0;
+        if (number >= tensors.length) {
+            _checkNothing(answer.shape.dims.length + answer.leaf.length + answer.path.length);
+            return 0;
+        }
         bytes memory spec = Tensors.packed(answer.shape);
         bytes32 have = Tensors.hash(spec, answer.root);
         if (have != tensors[number]) revert IDemands.WrongDigest(have, tensors[number]);
         uint256 bytes_ = Tensors.size(spec);
         uint256 count = Tensors.leaves(bytes_);
-        if (place.part >= count) return 0;
+        if (place.part >= count) {
+            _checkNothing(answer.leaf.length + answer.path.length);
+            return 0;
+        }
 
         uint256 left = bytes_ - place.part * Tensors.LEAF_BYTES;
         uint256 length = left < Tensors.LEAF_BYTES ? left : Tensors.LEAF_BYTES;

@@ -87,10 +87,13 @@ enum DemandState {
 
 struct Demand {
     address demander;
-    /// @dev The last second in which an answer is in time. NOTE: 48 bits, so that a demand is one word.
-    uint48 until;
-    /// @dev Which life of the root it was made in (`IJobs.standing`); zero for logs.
-    uint32 life;
+    /// @dev The last second in which an answer is in time. NOTE: 40 bits, so that a demand is one word.
+    uint40 until;
+    /// @dev What a unit of gas counts for, in thousands of wei, rounded up: `IJobs.feeOf` when it was made.
+    uint32 price;
+    /// @dev Which life of the root it was made in (`IJobs.standing`); zero for logs. INVARIANT: another life begins with a claim
+    /// that costs twice what the one before did, so there are at most 112.
+    uint8 life;
     DemandState state;
     /// @dev How often its deposit is doubled.
     uint8 rank;
@@ -107,7 +110,7 @@ struct Demand {
 ///   it after all others, at 100,000 bytes a minute.
 /// - Nobody is kept from demanding: while others are open a demand is dearer, and twice as dear for each checkpoint or 64 pieces.
 /// - An answer is what the root commits to, in a form that can be read; anybody may give it.
-/// - What an answer costs in gas at the price of the deployer, its author is paid. Of what a deposit was more than that of a first
+/// - What an answer costs in gas, at what gas counts for in the job when it is demanded, its author is paid. Of what a deposit was more than that of a first
 ///   demand, half is burned when it is answered. The rest of the deposit is the demander's; all of it, if nobody answers.
 /// - A place is demanded at most once under a root, unless its claimants are lost.
 /// - Demands do not keep a job from ending: see `IJobs.extend`.
@@ -126,7 +129,8 @@ interface IDemands is IEscrow, ITimed {
         address demander,
         uint32 life,
         uint64 until,
-        uint8 rank
+        uint8 rank,
+        uint64 price
     );
     event DigestsAnswered(
         uint256 indexed jobId,
@@ -190,13 +194,16 @@ interface IDemands is IEscrow, ITimed {
     error WrongBlockCount(uint256 have, uint256 want);
     error WrongDigest(bytes32 have, bytes32 want);
     error WrongLeafLength(uint256 have, uint256 want);
+    /// @notice The place has no such thing, and something is shown of it.
+    error NothingThere();
 
     // ------------------------------------------------------------------ moves
 
     // An answer to what was answered changes nothing.
 
     /// @notice Challenge: demands these places, all under one root, and of one checkpoint; the value covers their deposits, and what
-    /// is more is credited. A place that is open or was answered is passed over, and costs nothing.
+    /// is more is credited. A place that is open or was answered is passed over, and costs nothing; one that is open since a former
+    /// life of the root is closed first.
     function demand(Subject calldata subject, Place[] calldata places) external payable;
 
     /// @notice The digests of the page: as many leaves as the tree has, 256 at most.
@@ -227,12 +234,12 @@ interface IDemands is IEscrow, ITimed {
 
     // ------------------------------------------------------------------ views
 
-    /// @notice What a first demand of this piece costs at most, in wei.
-    function depositOf(Piece piece) external view returns (uint256);
+    /// @notice What a first demand of this piece costs at most, in wei, at so many wei for a unit of gas.
+    function depositOf(Piece piece, uint256 price) external view returns (uint256);
 
     /// @notice The deposit of a demand of this rank: one for each other checkpoint that is open under the root, and one for every
     /// 64 open pieces.
-    function depositAt(Piece piece, uint256 rank) external view returns (uint256);
+    function depositAt(Piece piece, uint256 rank, uint256 price) external view returns (uint256);
 
     /// @notice Pieces that are open under the root, and how many checkpoints besides the place's they are of.
     function openOf(Subject calldata subject, Place calldata place)

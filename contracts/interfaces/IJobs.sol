@@ -47,9 +47,15 @@ struct Terms {
     address referee;
     /// @dev How many trainers are wanted.
     uint8 slots;
-    /// @dev What a slot and the first claim of a challenger put at risk, in wei. What later ones do: `IJobs.priceOf`.
+    /// @dev What a slot and the first claim of a challenger put at risk at least, in wei. What they do now: `IJobs.stakeOf`.
     uint256 stake;
+    /// @dev The least and the most that a unit of gas counts for, in wei, whatever the chain asks: `IJobs.feeOf`.
+    uint64 lowFee;
+    uint64 highFee;
     uint32 trainPeriod;
+    /// @dev For how long nobody reveals after the last trainer has committed, so that others who have trained, too, can commit
+    /// to what they have found (IWatch). Zero: not at all.
+    uint32 watchPeriod;
     uint32 revealPeriod;
     uint32 challengePeriod;
     Rules rules;
@@ -87,6 +93,9 @@ struct Conditions {
     uint256 stake;
     /// @dev Leaves of a run tree at the first stride.
     uint64 checkpoints;
+    uint64 lowFee;
+    uint64 highFee;
+    uint32 watchPeriod;
     Rules rules;
 }
 
@@ -111,6 +120,7 @@ struct KeptJob {
     uint32 followers;
     bytes32 logs;
     address finder;
+    uint96 unrevealed;
 }
 
 /// @notice A job as it is shown.
@@ -128,7 +138,7 @@ struct Job {
     /// @dev Commitments made, commitments revealed.
     uint8 commitments;
     uint8 reveals;
-    /// @dev The latest `until` of its groups; zero if none has died.
+    /// @dev The latest `until` of its groups; zero if there is none.
     uint64 settleEnd;
     /// @dev Matches running.
     uint32 openMatches;
@@ -145,6 +155,8 @@ struct Job {
     bytes32 logs;
     /// @dev Who demanded of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
     address finder;
+    /// @dev Stakes of the slots that nobody has revealed a claim for, in wei.
+    uint96 unrevealed;
     /// @dev How many claims and groups there are.
     uint32 claims;
     uint32 groups;
@@ -154,6 +166,8 @@ struct Job {
 struct Trainer {
     address owner;
     bool revealed;
+    /// @dev What it put at risk when it took the slot, in wei.
+    uint88 stake;
     bytes32 commitment;
 }
 
@@ -195,8 +209,8 @@ struct Group {
     uint8 slots;
     /// @dev How often all members there were had lost.
     uint32 deaths;
-    /// @dev Once the challenge phase is over. Of a dead group: until then its root can be claimed again. Of one that lives again:
-    /// until then something can be demanded of it.
+    /// @dev Once the challenge phase is over. Of a dead group: until then its root can be claimed again. Of a living one that a
+    /// challenger's claim has begun: until then something can be demanded of it.
     uint64 until;
     /// @dev Stakes of the members that have not lost.
     uint96 atRisk;
@@ -271,6 +285,8 @@ interface IJobs is IEscrow, ITimed {
     error OneSlotOnly(uint256 slots);
     error StakeTooSmall(uint256 have, uint256 want);
     error StakeTooLarge(uint256 have, uint256 most);
+    /// @notice The bounds on what a unit of gas counts for must be from `min` to `max`, the lower one first.
+    error BadFees(uint256 low, uint256 high, uint256 min, uint256 max);
     error BadPeriod(uint256 have, uint256 min, uint256 max);
     error UriTooLong(uint256 length);
     error BadVerifierCount(uint256 count);
@@ -278,6 +294,8 @@ interface IJobs is IEscrow, ITimed {
     error VerifierTwice(address verifier);
     /// @notice Its bond does not answer to the panel that the job's referee submits to.
     error VerifierNotRegistered(address verifier, address panel);
+    /// @notice Half of its bond would not pay for a trial at what gas costs now.
+    error BondTooSmall(address verifier, uint256 have, uint256 want);
     error WrongPhase(uint256 jobId, JobPhase have, JobPhase want);
     error WrongStake(uint256 have, uint256 want);
     error NoFreeSlot(uint256 jobId);
@@ -293,14 +311,14 @@ interface IJobs is IEscrow, ITimed {
     error BadCommitAge(uint256 have, uint256 min, uint256 max);
     /// @notice The mode of this job has no rounding logs.
     error UnexpectedLogs(bytes32 logs);
-    /// @notice A mode with rounding logs: nobody can claim before the trainer's logs are known.
-    error LogsNotRevealed(uint256 jobId);
+    /// @notice No trainer has revealed a claim, so there is nothing to challenge.
+    error NothingRevealed(uint256 jobId);
     error AlreadyClaimed(uint256 jobId, address owner);
     /// @notice The challenge phase is over: a root is claimed now only if a claim of it was lost, and as long as another stands or
-    /// its group's `until`.
+    /// its group's `until`; and of a job whose logs are withheld none is.
     error RootClosed(bytes32 root);
     error MatchesOpen(uint256 jobId, uint256 count);
-    /// @notice Until then somebody may claim the root of a dead group, or demand something of one that lives again.
+    /// @notice Until then somebody may claim the root of a dead group, or demand something of one that challengers claim.
     error Settling(uint256 until);
     error JobRuns(uint256 jobId);
     error NoSuchClaim(uint256 jobId, uint256 claim);
@@ -320,15 +338,16 @@ interface IJobs is IEscrow, ITimed {
     /// @notice Posts a job; the value is the reward.
     function post(Terms calldata terms) external payable returns (uint256 jobId);
 
-    /// @notice Training: takes a slot; the value is the stake, exactly.
+    /// @notice Training: takes a slot; the value covers `stakeOf` the job, and what is more is credited.
     function join(uint256 jobId) external payable;
 
-    /// @notice Training: a slot holder commits, once. The last one ends the phase.
+    /// @notice Training: a slot holder commits, once. After the last one the phase lasts for the watch period.
     function commit(uint256 jobId, bytes32 commitment) external;
 
-    /// @notice Reveal: a slot holder shows what it committed to. The last one ends the phase.
+    /// @notice Reveal: a slot holder shows what it committed to. The last one ends the phase. The value and what the slot took cover
+    /// `stakeOf` the job, which may have risen; what is more of the value is credited.
     /// @param logs The root of the run's rounding logs; zero in a mode that has none.
-    function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external;
+    function reveal(uint256 jobId, Claim calldata claim, bytes32 logs, bytes32 salt) external payable;
 
     /// @notice Anybody commits to a claim, at any time; again replaces what was there.
     function commitChallenge(uint256 jobId, bytes32 commitment) external;
@@ -352,7 +371,7 @@ interface IJobs is IEscrow, ITimed {
     /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no demand makes it last longer
     /// than four times a verdict and a challenge period, and 61,440 seconds, counted from that start, and from a challenge period
     /// after the reveals at the earliest. SAFETY: of all roots together, because each new one would put the end off anew.
-    /// Closing: of a root that is claimed again after all who claimed it lost, before its group's `until`. That extends nothing.
+    /// Closing: of a root before its group's `until`. That extends nothing.
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
     /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
@@ -396,8 +415,17 @@ interface IJobs is IEscrow, ITimed {
     /// @notice The groups from that number on, at most `PAGE`.
     function groupsFrom(uint256 jobId, uint256 from) external view returns (Group[] memory);
 
-    /// @notice What a challenger's claim of this root has to stake now, in wei. Of a new root, the `n`-th from zero that challengers
-    /// bring: `stake * (16 + n) / 16`. Of a root that was claimed before, as the `r`-th such claim from one: `stake * 2^r`.
+    /// @notice What a unit of gas counts for in a job now, in wei: twice what the chain's block asks, because it may rise and
+    /// blocks want more, within the bounds that the job's terms state.
+    function feeOf(uint256 jobId) external view returns (uint256);
+
+    /// @notice What a slot takes now, in wei, and the bond of an appeal: the stake of the job's terms, or what makes half of it
+    /// pay for the worst dispute, if that is more.
+    function stakeOf(uint256 jobId) external view returns (uint256);
+
+    /// @notice What a challenger's claim of this root has to stake now, in wei, if `S` is `stakeOf` the job. Of a new root, the
+    /// `n`-th from zero that challengers bring: `S * (16 + n) / 16`. Of a root that was claimed before, as the `r`-th such claim
+    /// from one: `S * 2^r`.
     function priceOf(uint256 jobId, bytes32 root) external view returns (uint256);
 
     /// @notice Words of storage, from which the Notary makes what is shown.
@@ -413,7 +441,10 @@ interface IJobs is IEscrow, ITimed {
     /// @notice The root of the logs of the job's run (see Job); zero until it is revealed.
     function logsOf(uint256 jobId) external view returns (bytes32);
 
-    /// @notice How a job's operators are judged, and the bond of an appeal: the job's stake.
+    /// @notice The root that was accepted; zero if none was.
+    function acceptedRoot(uint256 jobId) external view returns (bytes32);
+
+    /// @notice How a job's operators are judged, and the bond of an appeal: `stakeOf` the job.
     function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake);
 
     /// @notice Whether somebody who has not lost claims this root, and in which of its lives, from one, the root then is: another

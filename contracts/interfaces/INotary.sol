@@ -59,7 +59,13 @@ interface INotary {
     /// @notice Whose verifiers a job may name.
     function REGISTRY() external view returns (IVerifierRegistry);
 
-    /// @notice Covers the worst-case gas of a match, by the deployer's estimate for the chain.
+    /// @notice How many units of gas a stake must be worth, so that half of it pays for the worst dispute.
+    function STAKE_GAS() external view returns (uint256);
+
+    /// @notice What a job lets a unit of gas count for at least, in wei, by the deployer's estimate for the chain.
+    function MIN_FEE() external view returns (uint256);
+
+    /// @notice The least stake of any job, in wei: what these two make.
     function MIN_STAKE() external view returns (uint256);
 
     /// @notice The shortest period or clock: transactions must get through in it on the chain.

@@ -9,6 +9,7 @@ import {Programs} from "../commit/Programs.sol";
 import {Conditions, IJobs, JobPhase, KeptJob, Program, Rules, Terms} from "../interfaces/IJobs.sol";
 import {INotary} from "../interfaces/INotary.sol";
 import {Kept} from "./Kept.sol";
+import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";
 
 /// @title Board
@@ -17,6 +18,8 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
     // ------------------------------------------------------------------ storage
 
     INotary public immutable NOTARY;
+    /// @dev See there.
+    uint256 private immutable _STAKE_GAS;
 
     uint256 public jobCount;
 
@@ -24,6 +27,7 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
 
     constructor(INotary notary) {
         NOTARY = notary;
+        _STAKE_GAS = notary.STAKE_GAS();
     }
 
     // ------------------------------------------------------------------ guards
@@ -50,6 +54,9 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
             challengePeriod: terms.challengePeriod,
             stake: terms.stake,
             checkpoints: Programs.checkpoints(terms.program.steps, terms.program.strides[0]),
+            lowFee: terms.lowFee,
+            highFee: terms.highFee,
+            watchPeriod: terms.watchPeriod,
             rules: terms.rules
         });
         job.client = msg.sender;
@@ -123,7 +130,16 @@ abstract contract Board is Kept, Escrow, IJobs, Timed {
     }
 
     function rulesOf(uint256 jobId) external view returns (Rules memory rules, uint256 stake) {
-        return (_jobs[jobId].terms.rules, _jobs[jobId].terms.stake);
+        return (_jobs[jobId].terms.rules, stakeOf(jobId));
+    }
+
+    function feeOf(uint256 jobId) public view returns (uint256) {
+        Conditions storage terms = _jobs[jobId].terms;
+        return FixedPointMathLib.clamp(2 * block.basefee, terms.lowFee, terms.highFee);
+    }
+
+    function stakeOf(uint256 jobId) public view returns (uint256) {
+        return FixedPointMathLib.max(_jobs[jobId].terms.stake, _STAKE_GAS * feeOf(jobId));
     }
 
     function isVerifier(uint256, address) external view returns (bool) {

@@ -109,7 +109,9 @@ abstract contract Pairing is Board {
         emit Claimed(jobId, msg.sender, claimNumber, groupNumber, claim.root, claim.last, stake, claim.uri);
 
         if (!dead) return;
-        if (place != 0) _delay(job, group);
+        // SAFETY: of a claim in the last second, too, what it commits to can be demanded. Of what is revealed it can anyway: the
+        // challenge phase is to come.
+        if (!slot || place != 0) _delay(job, group);
         _enter(jobId, job, groupNumber);
     }
 
@@ -171,7 +173,7 @@ abstract contract Pairing is Board {
         emit GroupDied(jobId, groupNumber, group.until);
     }
 
-    /// @dev A root was lost, or is claimed again: a challenge period to claim it, or to demand what it commits to.
+    /// @dev A root was lost, or begins to live: a challenge period to claim it, or to demand what it commits to.
     function _delay(KeptJob storage job, Group storage group) private {
         group.until = uint64(_time()) + job.terms.challengePeriod;
         job.settleEnd = group.until;

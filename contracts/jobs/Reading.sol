@@ -8,8 +8,8 @@ import {Kept} from "./Kept.sol";
 /// @notice The caller's jobs, claims and groups, from the words of its storage. In a word the first field has the lowest bits.
 ///
 ///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
-///               settle end ‖ four counts, logs, finder
-///     trainer   owner ‖ revealed, commitment
+///               settle end ‖ four counts, logs, finder ‖ unrevealed
+///     trainer   owner ‖ revealed ‖ stake, commitment
 ///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
 ///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; these elsewhere, 8 a word
 abstract contract Reading is Kept {
@@ -47,7 +47,7 @@ abstract contract Reading is Kept {
         job.founded = uint32(_field(word, 128, 32));
         job.followers = uint32(_field(word, 160, 32));
         job.logs = words[5];
-        job.finder = _account(words[6]);
+        (job.finder, job.unrevealed) = (_account(words[6]), uint96(_field(words[6], 160, 96)));
         if (job.ended == JobPhase.Accepted) {
             (bytes32[] memory group,) = _page(_groupsSlot(jobId), GROUP_WORDS, job.waiting - 1, 1);
             (job.acceptedRoot, job.acceptedLast) = (group[0], group[1]);
@@ -65,7 +65,8 @@ abstract contract Reading is Kept {
         list = new Trainer[](words.length / TRAINER_WORDS);
         for (uint256 i = 0; i < list.length; ++i) {
             bytes32 word = words[i * TRAINER_WORDS];
-            list[i] = Trainer(_account(word), _flag(word, 160), words[i * TRAINER_WORDS + 1]);
+            uint88 stake = uint88(_field(word, 168, 88));
+            list[i] = Trainer(_account(word), _flag(word, 160), stake, words[i * TRAINER_WORDS + 1]);
         }
     }
 

@@ -36,14 +36,14 @@ abstract contract Withheld is Pairing {
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external onlyDemands {
         KeptJob storage job = _jobs[jobId];
         if (start == 0 && phaseOf(jobId) == JobPhase.Closing) {
-            // SAFETY: were nothing to be demanded of a root that was lost for what nobody showed, and claimed again, it would be
-            // accepted without. NOTE: the end waits for what is demanded.
+            // SAFETY: were nothing to be demanded of a root that is claimed in the last second, or was lost for what nobody showed and
+            // is claimed again, it would be accepted without. NOTE: the end waits for what is demanded.
             uint64 last = _groups[jobId][_groupOf[jobId][root] - 1].until;
             if (_time() < last) return;
         }
         _checkPhase(jobId, JobPhase.Challenge);
         // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
-        if (job.reveals == 0 && job.terms.rounded) revert LogsNotRevealed(jobId);
+        if (job.reveals == 0) revert NothingRevealed(jobId);
         uint64 period = job.terms.challengePeriod;
         uint64 extended = until + period;
         uint64 from = job.revealEnd + period;

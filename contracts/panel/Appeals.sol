@@ -34,7 +34,7 @@ abstract contract Appeals is Votes, IBench {
             revert NothingToAppeal(msg.sender);
         }
         (Rules memory rules, uint256 stake) = _rules(submission);
-        if (msg.value != stake) revert WrongBond(msg.value, stake);
+        if (msg.value < stake) revert WrongBond(msg.value, stake);
 
         h.phase = HearingPhase.Trial;
         h.appellant = side;
@@ -43,6 +43,7 @@ abstract contract Appeals is Votes, IBench {
         h.bond = stake;
         h.appealPeriod = rules.appealPeriod;
         emit Appealed(hearingId, msg.sender);
+        _credit(msg.sender, msg.value - stake);
         _try(h, hearingId, rules.clock, submission, dispute);
     }
 
