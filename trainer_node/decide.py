@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import Claim
+from referee_py.game.jobs import claim_price
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
 from .chain import Group, Job, JobPhase, MatchInfo
@@ -107,20 +108,29 @@ def too_poor(job: Job, stake: int, spare: int) -> str | None:
 
 
 def offer(job: Job, root: bytes) -> int:
-    """What we send with a claim, in wei: of a new root a little more than its price, because others may come first.
+    """What we send with a claim, in wei: what it takes if gas costs more by then; of a new root a little more than
+    that, because others may come first. What is too much is credited.
 
-    NOTE: less than a second claim of the root would take, if that is possible, so that it is refused if somebody else
-    has just claimed it.
+    NOTE: less than a second claim of the root would take now, if that is possible, so that it is refused if somebody
+    else has just claimed it.
     """
-    price, second = job.price_of(root), job.stake << (job.followers + 1)
-    if job.group_of_root(root) is not None:
-        return price
-    return min(price * 5 // 4, second - 1) if price < second else price * 5 // 4
+    claimed = job.group_of_root(root) is not None
+    soon = claim_price(job.stake_soon, job.founded, job.followers, claimed=claimed)
+    if claimed:
+        return soon
+    price, second = job.price_of(root), job.stake_now << (job.followers + 1)
+    return min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
+
+
+def top_up(job: Job, me: str) -> int:
+    """What we send with a reveal, in wei: what a slot takes by then beyond what ours took. The rest is credited."""
+    slot = job.trainer(me)
+    return max(0, job.stake_soon - slot.stake) if slot is not None else 0
 
 
 def appeal_bond(job: Job) -> int:
-    """What an appeal costs, in wei; nothing where there are no verifiers to appeal from."""
-    return job.stake if job.rules.has_verifiers else 0
+    """What an appeal costs, in wei, if gas costs more by then; nothing without verifiers to appeal from."""
+    return job.stake_soon if job.rules.has_verifiers else 0
 
 
 def too_dear(stake: int, max_stake: int) -> str | None:

@@ -12,8 +12,17 @@ from __future__ import annotations
 import structlog
 
 from referee_py.demand import Piece, Place
-from referee_py.demand.contract import ANSWER_GAS, BYTE_GAS, MAX_BYTES, MAX_OPEN, STEP, rank_of
+from referee_py.demand.contract import (
+    ANSWER_GAS,
+    BYTE_GAS,
+    MAX_OPEN,
+    STEP,
+    demand_price,
+    deposit_of,
+    rank_of,
+)
 from referee_py.demand.pieces import check
+from referee_py.game.jobs import fee_at
 from referee_py.rounding.mode import is_rounded
 
 from .acts import act
@@ -93,9 +102,11 @@ class Demander:
         The rest comes when that is answered. What others have open makes it dearer, and is paid as far as the limit
         goes.
         """
-        least = {piece: snapshot.deposit(piece) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
+        # NOTE: what gas counts for may rise until the demand is mined; what is too much is credited.
+        price = demand_price(fee_at(2 * job.base_fee, job.low_fee, job.high_fee))
+        least = {piece: deposit_of(piece, price) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
         opened = [d for d in ledger.open.values() if d.root == job.logs]
-        left = self._left(job, ledger, least)
+        left = self._left(job, ledger)
         rank = rank_of(len(opened), 0)
         count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
         # NOTE: of our own we wait for the answers first, unless they take their time, which a challenge needs.
@@ -121,23 +132,21 @@ class Demander:
                 reason=f"its logs are withheld; {len(places)} more pieces would cost more than max_demands_eth",
             )
 
-    def _left(self, job: Job, ledger: Ledger, least: dict[Piece, int]) -> int:
+    def _left(self, job: Job, ledger: Ledger) -> int:
         """What may still be spent on the job: the limit, less our deposits, and what became of those before.
 
         SAFETY: what others spend is theirs, or they could use our limit up.
         """
-        price = least[Piece.DIGESTS] // (ANSWER_GAS + BYTE_GAS * MAX_BYTES)
         left = self._max_wei
         for demand in ledger.open.values():
             if demand.root == job.logs and self._is_mine(demand):
-                left -= least[demand.place.piece] << demand.rank
+                left -= demand.deposit
         for key, demand in ledger.answered.items():
             if demand.root == job.logs and self._is_mine(demand):
-                first = least[demand.place.piece]
+                first = deposit_of(demand.place.piece, demand.price)
                 size = check(job.program, *key, ledger.answers[key])
-                left -= (
-                    min(price * (ANSWER_GAS + BYTE_GAS * size), first) + ((first << demand.rank) - first) // 2
-                )
+                fee = min(demand.price * (ANSWER_GAS + BYTE_GAS * size), first)
+                left -= fee + (demand.deposit - first) // 2
         return left
 
     def _is_mine(self, demand: Demanded) -> bool:

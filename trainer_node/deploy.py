@@ -4,14 +4,15 @@ Timekeeper(guardian, budget)     Judge()     the rules, a contract for each fami
 VerifierRegistry(minBond, leaveDelay, time)
 Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
 Panel(court, registry)     Referee(judge, panel)
-Demands(price, time)     Notary(registry, minStake, minPeriod)     Jobs(notary, demands, commitAge)
+Demands(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, demands, commitAge)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
+from .bonds import least_stake
 from .chain.contracts import (
     EXACT_RULES,
     FIRST,
@@ -50,13 +52,12 @@ class Parameters:
     min_bond: int = ETHER
     leave_delay: int = 7 * DAY_S
     """Longer than any match that a verifier may have voted in."""
-    min_stake: int = ETHER // 20
-    """SAFETY: must cover the gas of a worst-case match on this chain."""
+    stake_gas: int = field(default_factory=partial(least_stake, 1))
+    """How many units of gas a stake is worth at least. SAFETY: half of it must cover the worst dispute."""
+    min_fee: int = 10**9
+    """What a job lets a unit of gas count for at least, in wei."""
     min_period: int = 60
     """The shortest period or clock: transactions must get through in it."""
-    demand_price: int = 10**9
-    """Wei a gas that whoever answers a demand is paid. SAFETY: more than gas costs on this chain, or to be asked costs
-    the honest; far more, and to withhold what will be demanded pays."""
     commit_age: int = 48
     """How old a commitment must be for a challenge: four blocks of 12 s, in which whoever sees the challenge cannot
     copy it. Less than ``min_period``, in which a challenge must get through."""
@@ -173,9 +174,10 @@ def constructor_arguments(
         case "Referee":
             return addresses["Judge"], addresses["Panel"]
         case "Demands":
-            return parameters.demand_price, addresses["Timekeeper"]
+            return (addresses["Timekeeper"],)
         case "Notary":
-            return addresses["VerifierRegistry"], parameters.min_stake, parameters.min_period
+            fees = parameters.stake_gas, parameters.min_fee
+            return addresses["VerifierRegistry"], *fees, parameters.min_period
         case "Jobs":
             return addresses["Notary"], addresses["Demands"], parameters.commit_age
     return ()

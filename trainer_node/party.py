@@ -23,7 +23,7 @@ from referee_py.trial.solver import Operator
 from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
-from .decide import Do, appeal_bond, offer, seats, unripe
+from .decide import Do, appeal_bond, offer, seats, top_up, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
@@ -211,7 +211,7 @@ class Party:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
         if act is Do.JOIN:
-            self._send(Call.of(jobs, "join", job.id, value=job.stake))
+            self._send(Call.of(jobs, "join", job.id, value=job.stake_soon))
         elif act is Do.FINALIZE:
             self._send(Call.of(jobs, "finalize", job.id))
         elif own is not None:
@@ -222,7 +222,9 @@ class Party:
                 committed = commitment(*where, own.root, own.last, own.logs, salt)
                 self._send(Call.of(jobs, "commit", job.id, committed))
             elif act is Do.REVEAL:
-                self._send(Call.of(jobs, "reveal", job.id, claim, own.logs, salt))
+                self._send(
+                    Call.of(jobs, "reveal", job.id, claim, own.logs, salt, value=top_up(job, self._me))
+                )
             elif act is Do.CHALLENGE:
                 committed = commitment(*where, own.root, own.last, NO_LOG, salt)
                 self._challenge(snapshot, job, own.root, committed, (claim, salt))

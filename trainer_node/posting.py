@@ -25,8 +25,13 @@ class Offer:
 
     reward: int
     stake: int
+    low_fee: int = 10**9
+    """The least and the most that a unit of gas counts for."""
+    high_fee: int = 10**11
     slots: int = 1
     train_period: int = 3600
+    watch_period: int = 0
+    """For how long nobody reveals after the last trainer has committed."""
     reveal_period: int = 600
     challenge_period: int = 3600
     clock: int = 1800
@@ -105,7 +110,10 @@ def contract_terms(
         referee,
         offer.slots,
         offer.stake,
+        offer.low_fee,
+        offer.high_fee,
         offer.train_period,
+        offer.watch_period,
         offer.reveal_period,
         offer.challenge_period,
         astuple(offer.rules),

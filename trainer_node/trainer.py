@@ -35,14 +35,14 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
     def worth(job: Job, now: int) -> bool:
         settings = node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
-        reason = reason or too_dear(job.stake, settings.max_stake)
+        reason = reason or too_dear(job.stake_soon, settings.max_stake)
         if reason is None:
             effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
                 return False
             reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
         if reason is None:
-            reason = too_poor(job, job.stake, node.spare())
+            reason = too_poor(job, job.stake_soon, node.spare())
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

@@ -26,6 +26,10 @@ MAX_PLACES, MAX_OPEN = 256, 512
 """Of one call; and open under one root."""
 STEP, MAX_RANK = 64, 15
 """A deposit doubles with every other checkpoint that is open, and with every so many open pieces: so often at most."""
+CROWD = 32
+"""Time counts as waited for pages of logs while so many are open."""
+PRICE_UNIT = 1_000
+"""A demand's price is a whole number of these, in wei."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,29 @@ def rank_of(opened: int, others: int) -> int:
     return others + opened // STEP
 
 
+def demand_price(fee: int) -> int:
+    """What a unit of gas counts for in a demand, in wei, if it counts for ``fee`` in the job: rounded up."""
+    return -(-fee // PRICE_UNIT) * PRICE_UNIT
+
+
+def deposit_of(piece: Piece, price: int) -> int:
+    """What a first demand of this piece costs at most, in wei, at so many wei for a unit of gas."""
+    return price * (ANSWER_GAS + BYTE_GAS * (MAX_BLOCK_BYTES if piece is Piece.BLOCKS else MAX_BYTES))
+
+
 @dataclass(slots=True)
 class Demand:
     demander: str
     until: int
     life: int
     rank: int
+    price: int
+    """What a unit of gas counts for, in wei."""
     state: DemandState = DemandState.OPEN
+
+    def deposit(self, place: Place) -> int:
+        """In wei, of a demand of this place."""
+        return deposit_of(place.piece, self.price) << self.rank
 
 
 @dataclass(slots=True)
@@ -84,13 +104,13 @@ class Docket:
             self.wait = 0
 
     def count(self, now: int) -> None:
-        """The time in which pages of logs were open.
+        """The time in which enough pages of logs were open.
 
         SAFETY: time that passes, and not pages, or whoever demands pages and answers them at once would put the end off
-        for their gas.
+        for their gas; and whoever demands one when the one before is answered, for the gas of one page a block.
         """
         self.start = self.start or now
-        if self.open:
+        if self.open >= CROWD:
             waited = min(now - self.since, self.wait)
             self.start += waited
             self.wait -= waited
@@ -110,6 +130,8 @@ class Jobs(Protocol):
 
     def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None: ...
 
+    def fee_of(self, job_id: int) -> int: ...
+
     def verdict_period(self, job_id: int) -> int: ...
 
     def extend(self, job_id: int, start: int, until: int, now: int) -> None: ...
@@ -120,27 +142,20 @@ class Jobs(Protocol):
 class Demands(Escrow):
     """Every move is one transaction: it takes effect whole or raises a Refusal."""
 
-    def __init__(self, price: int, jobs: Jobs) -> None:
+    def __init__(self, jobs: Jobs) -> None:
         super().__init__()
-        self.price = price
         self._jobs = jobs
         self.demands: dict[tuple[Subject, Place], Demand] = {}
         self._dockets: dict[tuple[Subject, int], Docket] = {}
 
-    def deposit_of(self, piece: Piece) -> int:
-        """What a first demand costs at most, in wei."""
-        return self.price * (
-            ANSWER_GAS + BYTE_GAS * (MAX_BLOCK_BYTES if piece is Piece.BLOCKS else MAX_BYTES)
-        )
-
-    def deposit_at(self, piece: Piece, rank: int) -> int:
-        """What a demand of this rank costs."""
-        return self.deposit_of(piece) << rank
+    def price_of(self, job_id: int) -> int:
+        """What a unit of gas counts for in demands of a job now, in wei."""
+        return demand_price(self._jobs.fee_of(job_id))
 
     def deposits(self) -> int:
         """Those of all open demands."""
         return sum(
-            self.deposit_at(place.piece, demand.rank)
+            demand.deposit(place)
             for (_, place), demand in self.demands.items()
             if demand.state is DemandState.OPEN
         )
@@ -160,30 +175,37 @@ class Demands(Escrow):
         period = self._jobs.verdict_period(subject.job_id)
         due = now + (others + 1) * period
         each = LOG_SECONDS if of_logs else RECORD_SECONDS
+        price = self.price_of(subject.job_id)
         new: dict[Place, Demand] = {}
         for place in places:
             require(place.piece.of_logs == of_logs, refusals.WrongPiece, place.piece, places[0].piece)
             require(of_logs or place.tree == tree, refusals.AnotherCheckpoint, place.tree, tree)
             check_place(program, place)
+            known = self.demands.get((subject, place))
+            # NOTE: who claims a root after all who had claimed it lost does not answer for what was demanded of them.
+            stale = known is not None and known.state is DemandState.OPEN and known.life != life
             # NOTE: whoever is first to demand one of many places must not keep another from the rest.
-            if (subject, place) in self.demands or place in new:
+            if (known is not None and not stale) or place in new:
                 continue
             rank = rank_of(docket.open, others)
             room = rank <= MAX_RANK and docket.open < MAX_OPEN
             require(room, refusals.TooManyOpen, docket.open, others)
-            new[place] = Demand(sender, due + docket.open * each, life, rank)
+            new[place] = Demand(sender, due + docket.open * each, life, rank, price)
             docket.add(place)
             # SAFETY: whoever follows the run by pages that come in their last second, 64 open at a time, is in time.
             docket.wait += (LOG_SECONDS + period // STEP) * of_logs
         if new:
             self._jobs.check_extendable(subject.job_id, subject.root, of_logs, now)
-        deposit = sum(self.deposit_at(place.piece, demand.rank) for place, demand in new.items())
+        deposit = sum(demand.deposit(place) for place, demand in new.items())
         require(value >= deposit, refusals.WrongDeposit, value, deposit)
         self.credit(sender, value - deposit)
         if not new:
             return
         self._jobs.extend(subject.job_id, docket.start, max(demand.until for demand in new.values()), now)
         self._dockets[subject, life] = docket
+        for place in new:
+            if (subject, place) in self.demands:
+                self._drop(subject, place, now)
         self.demands.update({(subject, place): demand for place, demand in new.items()})
 
     def answer(self, subject: Subject, place: Place, answer: Answer, sender: str, now: int) -> None:
@@ -196,8 +218,8 @@ class Demands(Escrow):
         size = check(self._jobs.program_of(subject.job_id), subject.root, place, answer)
         demand.state = DemandState.ANSWERED
         self._dockets[subject, demand.life].remove(place, now)
-        least, deposit = self.deposit_of(place.piece), self.deposit_at(place.piece, demand.rank)
-        fee = min(self.price * (ANSWER_GAS + BYTE_GAS * size), least)
+        least, deposit = deposit_of(place.piece, demand.price), demand.deposit(place)
+        fee = min(demand.price * (ANSWER_GAS + BYTE_GAS * size), least)
         burned = (deposit - least) // 2
         self.credit(sender, fee)
         self.credit(BURNED, burned)
@@ -211,9 +233,13 @@ class Demands(Escrow):
         require(moot or now > demand.until, refusals.NotLate, demand.until)
         if not moot:
             self._jobs.forfeit(subject.job_id, subject.root, of_logs, demand.demander, now)
-        del self.demands[subject, place]
+        self._drop(subject, place, now)
+
+    def _drop(self, subject: Subject, place: Place, now: int) -> None:
+        """A demand is over without an answer: its deposit goes back, and the place can be demanded again."""
+        demand = self.demands.pop((subject, place))
         self._dockets[subject, demand.life].remove(place, now)
-        self.credit(demand.demander, self.deposit_at(place.piece, demand.rank))
+        self.credit(demand.demander, demand.deposit(place))
 
     # --- views ----------------------------------------------------------------------------------------------------
 

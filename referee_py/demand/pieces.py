@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sized
 
 from repops.opset import MAX_ELEMENTS, MAX_RANK, Dtype
 
@@ -95,6 +96,7 @@ def _blocks(program: ProgramHeader, logs: bytes, place: Place, answer: Blocks) -
     _step(program, logs, place.tree, answer.step)
     size = 32 * (len(answer.log_path) + len(answer.step.path))
     if answer.log == NO_LOG:
+        _nothing(answer.blocks, answer.path)
         return size
     have = digest(Tag.ROUNDING_LOG, answer.elements.to_bytes(8, "big"), answer.root)
     require(have == answer.log, refusals.WrongDigest, have, answer.log)
@@ -102,6 +104,7 @@ def _blocks(program: ProgramHeader, logs: bytes, place: Place, answer: Blocks) -
     levels = page_levels(depth, BLOCK_LEVELS)
     # NOTE: a place is of a node, and its log may be of another number of elements than the node.
     if place.part >> (depth - levels):
+        _nothing(answer.blocks, answer.path)
         return size
     count = 1 << levels
     require(len(answer.blocks) == count, refusals.WrongBlockCount, len(answer.blocks), count)
@@ -120,6 +123,11 @@ def _step(program: ProgramHeader, logs: bytes, step: int, proof: StepProof) -> N
     proven(Tag.LOG_RUN_TREE, proof.root, step - 1, proof.path, depth_of(program.steps), logs)
 
 
+def _nothing(*shown: Sized) -> None:
+    """SAFETY: whoever reads events reads what is shown, so nothing may be that nothing is checked against."""
+    require(not any(map(len, shown)), refusals.NothingThere)
+
+
 def _record(program: ProgramHeader, root: bytes, place: Place, answer: RecordShown) -> int:
     depth, count = depth_of(program.node_count), leaf_count(0, program.steps, program.strides[0])
     proven(Tag.STEP_TREE, answer.record.hash(), place.node, answer.record_path, depth, answer.checkpoint)
@@ -135,6 +143,7 @@ def _leaf(place: Place, answer: LeafShown) -> int:
     tensors = record.outputs if output else record.inputs
     number = place.tensor - OUTPUTS if output else place.tensor
     if number >= len(tensors):
+        _nothing(answer.shape, answer.leaf, answer.path)
         return 0
     require(len(answer.shape) <= MAX_RANK, refusals.RankTooHigh, len(answer.shape))
     kind = struct.pack(f">BB{len(answer.shape)}Q", answer.dtype, len(answer.shape), *answer.shape)
@@ -146,6 +155,7 @@ def _leaf(place: Place, answer: LeafShown) -> int:
     size = elements * _ITEM_BYTES[Dtype(answer.dtype)]
     count = -(-size // LEAF_BYTES)
     if place.part >= count:
+        _nothing(answer.leaf, answer.path)
         return 0
     length = min(size - place.part * LEAF_BYTES, LEAF_BYTES)
     require(len(answer.leaf) == length, refusals.WrongLeafLength, len(answer.leaf), length)

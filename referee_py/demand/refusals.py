@@ -72,6 +72,10 @@ class WrongLeafLength(Refusal):
     """The tensor's leaf has another length (have, want)."""
 
 
+class NothingThere(Refusal):
+    """The place has no such thing, and something is shown of it."""
+
+
 class UnknownDtype(Refusal):
     """A tensor of no dtype that there is."""
 

@@ -30,7 +30,9 @@ from .jobs import (
     Match,
     StakedClaim,
     Trainer,
+    claim_price,
     commitment,
+    fee_at,
 )
 from .judge import proven
 from .refusals import require
@@ -65,21 +67,25 @@ class Book(Escrow):
         referee: str,
         panel: str,
         registry: Registry | None = None,
-        price: int = 1,
+        stake_gas: int = 1,
         commit_age: int = 1,
     ) -> None:
         super().__init__()
         self.chain_id = chain_id
         self.address = jobs
         self.referee = referee
+        self.stake_gas = stake_gas
+        """How many units of gas a stake is worth at least."""
+        self.base_fee = 0
+        """What the chain's block asks for a unit of gas, in wei."""
         self.commit_age = commit_age
         """Seconds of the chain: how old a commitment must be for a challenge."""
         self.behind = 0
         """Seconds by which the contracts' clocks are behind the chain, of which alone a commitment goes by."""
         self.jobs: dict[int, Job] = {}
         self.matches: dict[int, Match] = {}
-        self.panel = Panel(panel, registry or Registry(), self._ruled)
-        self.demands = Demands(price, Withheld(self))
+        self.panel = Panel(panel, registry or Registry(), self._ruled, self._bond)
+        self.demands = Demands(Withheld(self))
 
     # --- moves of Jobs --------------------------------------------------------------------------------------------
 
@@ -94,10 +100,12 @@ class Book(Escrow):
 
     def join(self, job_id: int, sender: str, value: int, now: int) -> None:
         job = self.during(job_id, JobPhase.TRAINING, now)
-        require(value == job.terms.stake, refusals.WrongStake, value, job.terms.stake)
+        stake = self.stake_of(job_id)
+        require(value >= stake, refusals.WrongStake, value, stake)
         require(len(job.trainers) < job.terms.slots, refusals.NoFreeSlot, job_id)
         require(all(t.owner != sender for t in job.trainers), refusals.AlreadyJoined, sender)
-        job.trainers.append(Trainer(sender))
+        job.trainers.append(Trainer(sender, stake))
+        self.credit(sender, value - stake)
 
     def commit(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
         job = self.during(job_id, JobPhase.TRAINING, now)
@@ -106,10 +114,12 @@ class Book(Escrow):
         require(commitment != EMPTY_COMMITMENT, refusals.EmptyCommitment)
         trainer.commitment = commitment
         if sum(t.commitment != EMPTY_COMMITMENT for t in job.trainers) == job.terms.slots:
-            job.commit_end = now
-            self._end_reveal(job, now + job.terms.reveal_period)
+            job.commit_end = now + job.terms.watch_period
+            self._end_reveal(job, job.commit_end + job.terms.reveal_period)
 
-    def reveal(self, job_id: int, claim: Claim, logs: bytes, salt: bytes, sender: str, now: int) -> None:
+    def reveal(
+        self, job_id: int, claim: Claim, logs: bytes, salt: bytes, sender: str, value: int, now: int
+    ) -> None:
         job = self.during(job_id, JobPhase.REVEAL, now)
         trainer = job.trainer(sender)
         require(trainer.commitment != EMPTY_COMMITMENT, refusals.NothingCommitted, sender)
@@ -118,11 +128,15 @@ class Book(Escrow):
         have = commitment(self.chain_id, self.address, job_id, sender, claim.root, claim.last, logs, salt)
         require(have == trainer.commitment, refusals.WrongCommitment, have, trainer.commitment)
         require(job.rounded or logs == NO_LOG, refusals.UnexpectedLogs, logs)
+        # SAFETY: whoever shows the claim wrong is paid out of its stake, at what gas costs once there is one to show.
+        stake = max(trainer.stake, self.stake_of(job_id))
+        require(trainer.stake + value >= stake, refusals.WrongStake, trainer.stake + value, stake)
         job.logs = logs
         trainer.revealed = True
         if all(t.revealed for t in job.trainers if t.commitment != EMPTY_COMMITMENT):
             self._end_reveal(job, now)
-        self._claim(job_id, claim, sender, job.terms.stake, slot=True, now=now)
+        self._claim(job_id, claim, sender, stake, slot=True, now=now)
+        self.credit(sender, trainer.stake + value - stake)
 
     def commit_challenge(self, job_id: int, commitment: bytes, sender: str, now: int) -> None:
         job = self.jobs[job_id]
@@ -133,14 +147,14 @@ class Book(Escrow):
         closed = job_id in self.jobs and self.jobs[job_id].phase(now) is JobPhase.CLOSING
         job = self.during(job_id, JobPhase.CLOSING if closed else JobPhase.CHALLENGE, now)
         require(all(c.owner != sender for c in job.claims), refusals.AlreadyClaimed, sender)
-        # SAFETY: without the trainer's logs no run is the right one, so nobody could defend a claim.
-        revealed = any(trainer.revealed for trainer in job.trainers)
-        require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
+        # SAFETY: nobody trains for a trainer who shows nothing, so nobody would know of a wrong claim in time.
+        require(any(trainer.revealed for trainer in job.trainers), refusals.NothingRevealed, job_id)
         self._check_committed(job_id, claim, salt, sender, now)
         group = job.group_of(claim.root)
         # SAFETY: were new roots admitted later each would put the end off by a match.
-        require(not closed or (group is not None and group.claimable(now)), refusals.RootClosed, claim.root)
-        stake = job.price_of(claim.root)
+        claimable = group is not None and group.claimable(now) and job.finder is None
+        require(not closed or claimable, refusals.RootClosed, claim.root)
+        stake = self.price_of(job_id, claim.root)
         require(value >= stake, refusals.WrongStake, value, stake)
         if group is None:
             job.founded += 1
@@ -168,7 +182,7 @@ class Book(Escrow):
             pending = self.demands.pending(job_id, job.logs, group.root, group.deaths + 1)
             require(not pending, refusals.DemandsOpen, job_id, pending)
         # Who took a slot and showed no claim kept another from it.
-        self.credit(BURNED, job.terms.stake * sum(not t.revealed for t in job.trainers))
+        self.credit(BURNED, job.unrevealed)
         if job.waiting is None:
             # A root is accepted only if anybody could have disputed it to the end; without the logs nobody could.
             job.ended = JobPhase.UNCLAIMED if job.finder is None else JobPhase.VOID
@@ -224,7 +238,7 @@ class Book(Escrow):
             submission=submission,
             dispute=dispute,
             rules=job.rules,
-            stake=job.stake,
+            stake=self.stake_of(match.job_id),
             verifiers=job.verifiers,
             chain_id=self.chain_id,
             panel=self.panel.address,
@@ -236,6 +250,9 @@ class Book(Escrow):
         match = self.matches[match_id]
         match.state = rules.ruled(match.state, losers, reason)
         self._resolve(match, deciders, now)
+
+    def _bond(self, terms: HearingTerms) -> int:
+        return self.stake_of(terms.submission.job_id)
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
@@ -262,7 +279,8 @@ class Book(Escrow):
         group.members.append(len(job.claims))
         job.claims.append(StakedClaim(sender, stake, number, slot))
         if dead:
-            if len(group.members) > 1:
+            # SAFETY: of a claim in the last second, too, what it commits to can be demanded.
+            if not slot or len(group.members) > 1:
                 self._delay(job, group, now)
             self._enter(job_id, number, now)
 
@@ -323,10 +341,25 @@ class Book(Escrow):
         self._delay(job, group, now)
 
     def _delay(self, job: Job, group: Group, now: int) -> None:
-        """A root was lost, or is claimed again: a challenge period to claim it, or to demand what it commits to."""
+        """A root was lost, or begins to live: a challenge period to claim it, or to demand what it commits to."""
         group.until = job.settle_end = now + job.terms.challenge_period
 
     # --- money ----------------------------------------------------------------------------------------------------
+
+    def fee_of(self, job_id: int) -> int:
+        """What a unit of gas counts for in a job now, in wei."""
+        terms = self.jobs[job_id].terms
+        return fee_at(self.base_fee, terms.low_fee, terms.high_fee)
+
+    def stake_of(self, job_id: int) -> int:
+        """What a slot takes now, and the bond of an appeal."""
+        return max(self.jobs[job_id].terms.stake, self.stake_gas * self.fee_of(job_id))
+
+    def price_of(self, job_id: int, root: bytes) -> int:
+        """What a challenger's claim of a root has to stake now."""
+        job = self.jobs[job_id]
+        claimed = job.group_of(root) is not None
+        return claim_price(self.stake_of(job_id), job.founded, job.followers, claimed=claimed)
 
     def _settle(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
         """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest
@@ -369,8 +402,7 @@ class Book(Escrow):
             if job.ended:
                 total += sum(job.due(claim) for claim in claims)
             else:
-                unrevealed = sum(not trainer.revealed for trainer in job.trainers)
-                total += job.reward + unrevealed * job.terms.stake + sum(claim.stake for claim in claims)
+                total += job.reward + job.unrevealed + sum(claim.stake for claim in claims)
         return total
 
 

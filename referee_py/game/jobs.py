@@ -47,6 +47,11 @@ class JobTerms:
     challenge_period: int
     rules: Rules
     verifiers: tuple[str, ...]
+    low_fee: int = 1
+    """The least and the most that a unit of gas counts for, in wei."""
+    high_fee: int = 1
+    watch_period: int = 0
+    """For how long nobody reveals after the last trainer has committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class Trainer:
     """A slot holder."""
 
     owner: str
+    stake: int
+    """What it put at risk when it took the slot."""
     commitment: bytes = EMPTY_COMMITMENT
     revealed: bool = False
 
@@ -89,7 +96,7 @@ class Group:
     deaths: int = 0
     """How often all members there were had lost."""
     until: int = 0
-    """The challenge phase is over. Dead: until then the root can be claimed again. Living again: demanded of."""
+    """The challenge phase is over. Dead: until then the root can be claimed again. Living: demanded of."""
 
     @property
     def dead(self) -> bool:
@@ -126,7 +133,7 @@ class Job:
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     settle_end: int = 0
-    """The latest ``until`` of its groups; 0 if none has died."""
+    """The latest ``until`` of its groups; 0 if there is none."""
     founded: int = 0
     """Roots that challengers were the first to claim."""
     followers: int = 0
@@ -170,11 +177,10 @@ class Job:
     def group_of(self, root: bytes) -> Group | None:
         return next((group for group in self.groups if group.root == root), None)
 
-    def price_of(self, root: bytes) -> int:
-        """What a challenger's claim of a root has to stake now."""
-        return claim_price(
-            self.terms.stake, self.founded, self.followers, claimed=self.group_of(root) is not None
-        )
+    @property
+    def unrevealed(self) -> int:
+        """Stakes of the slots that nobody has revealed a claim for."""
+        return sum(trainer.stake for trainer in self.trainers if not trainer.revealed)
 
     def due(self, claim: StakedClaim) -> int:
         """What a claim that is not lost gets when the job is over: its stake, and its share of the reward.
@@ -196,9 +202,14 @@ class Job:
         return self.claims[members.members[members.spokesman]]
 
 
+def fee_at(base_fee: int, low: int, high: int) -> int:
+    """What a unit of gas counts for, in wei: twice what a block asks, within the bounds of a job's terms."""
+    return max(low, min(2 * base_fee, high))
+
+
 def claim_price(stake: int, founded: int, followers: int, *, claimed: bool) -> int:
-    """What a challenger's claim has to stake, in wei, after ``founded`` new roots of challengers and ``followers``
-    claims of roots that were ``claimed`` already (docs/protocol.md, section 6)."""
+    """What a challenger's claim has to stake, in wei, where a slot takes ``stake`` now, after ``founded`` new roots of
+    challengers and ``followers`` claims of roots that were ``claimed`` already (docs/protocol.md, section 6)."""
     return stake << (followers + 1) if claimed else stake * (FLAT + founded) // FLAT
 
 

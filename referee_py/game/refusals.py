@@ -187,8 +187,8 @@ class UnexpectedLogs(Refusal):
     """The mode of the job has no rounding logs."""
 
 
-class LogsNotRevealed(Refusal):
-    """Nobody can claim before the trainer's rounding logs are known."""
+class NothingRevealed(Refusal):
+    """No trainer has revealed a claim, so there is nothing to challenge."""
 
 
 class AlreadyClaimed(Refusal):

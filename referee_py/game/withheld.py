@@ -41,13 +41,15 @@ class Withheld:
         return (group.deaths + 1, True) if group else (0, False)
 
     def check_extendable(self, job_id: int, root: bytes, of_logs: bool, now: int) -> None:
-        """In the challenge phase; or of a root that is claimed again, for a challenge period."""
+        """In the challenge phase; or of a claimed root until its group's ``until``."""
         if not of_logs and self._reopened(job_id, root, now):
             return
         job = self._book.during(job_id, JobPhase.CHALLENGE, now)
         # SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
-        revealed = any(trainer.revealed for trainer in job.trainers)
-        require(revealed or not job.rounded, refusals.LogsNotRevealed, job_id)
+        require(any(trainer.revealed for trainer in job.trainers), refusals.NothingRevealed, job_id)
+
+    def fee_of(self, job_id: int) -> int:
+        return self._book.fee_of(job_id)
 
     def verdict_period(self, job_id: int) -> int:
         return self._book.jobs[job_id].terms.rules.verdict_period

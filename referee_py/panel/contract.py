@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .. import trial as court
 from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
@@ -17,6 +17,8 @@ from .state import HearingState, HearingTerms, Move, suit_of
 
 SettleMatch = Callable[[int, int, Reason, tuple[str, ...], int], None]
 """Ends a match: its id, losers, reason, the verifiers who decided, and when."""
+BondOf = Callable[[HearingTerms], int]
+"""What an appeal in a hearing costs now, in wei."""
 
 
 @dataclass(slots=True)
@@ -51,13 +53,16 @@ class Panel(Escrow):
     INVARIANT: ether in = credits + bonds of appeals whose hearings are not over + ether withdrawn.
     """
 
-    def __init__(self, address: str, registry: Registry, settle: SettleMatch) -> None:
+    def __init__(
+        self, address: str, registry: Registry, settle: SettleMatch, bond: BondOf = lambda terms: terms.stake
+    ) -> None:
         super().__init__()
         self.address = address
         self.registry = registry
         self.hearings: dict[int, Hearing] = {}
         self.trials: dict[int, Trial] = {}
         self._settle = settle
+        self._bond = bond
 
     # --- moves ----------------------------------------------------------------------------------------------------
 
@@ -77,7 +82,9 @@ class Panel(Escrow):
         hearing = self.hearings.get(hearing_id)
         if hearing is None:
             raise refusals.WrongHearingPhase(f"there is no hearing {hearing_id:#x}")
-        self._enact(hearing, rules.apply(hearing.state, hearing.terms, move, sender, value, now), now)
+        # NOTE: what an appeal costs follows what gas costs.
+        terms = replace(hearing.terms, stake=self._bond(hearing.terms))
+        self._enact(hearing, rules.apply(hearing.state, terms, move, sender, value, now), now)
 
     def plead(self, trial: int, moves: Sequence[court.Move], sender: str, now: int) -> None:
         """Moves of one trial in one transaction, and what its result does."""

@@ -51,7 +51,7 @@ class NothingToAppeal(Refusal):
 
 
 class WrongBond(Refusal):
-    """An appeal costs the job's stake (have, want)."""
+    """An appeal costs what a slot of the job takes now (have, want)."""
 
 
 class NoBond(Refusal):

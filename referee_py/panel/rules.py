@@ -198,17 +198,18 @@ def _appeal(
     side = next((s for s in (0, 1) if losers >> s & 1 and players[s] == sender), None)
     if side is None:
         raise refusals.NothingToAppeal(f"{sender} is not a spokesman whom the verdict calls wrong")
-    require(value == terms.stake, refusals.WrongBond, value, terms.stake)
+    require(value >= terms.stake, refusals.WrongBond, value, terms.stake)
     state = replace(
         state,
         phase=HearingPhase.TRIAL,
         appellant=side,
         losers=losers,
         players=players,
-        bond=value,
+        bond=terms.stake,
         appeal_period=terms.rules.appeal_period,
     )
-    return _try(state, players, terms.dispute)
+    state, trial = _try(state, players, terms.dispute)
+    return state, (Credit(sender, value - terms.stake), *trial)
 
 
 def _escalate(state: HearingState, terms: HearingTerms, move: Escalate, now: int) -> Outcome:

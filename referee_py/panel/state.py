@@ -97,7 +97,7 @@ class HearingTerms:
     dispute: Dispute
     rules: Rules
     stake: int
-    """The job's; what an appeal costs."""
+    """What an appeal costs now: what a slot of the job takes."""
     verifiers: tuple[str, ...]
     """The job's."""
     chain_id: int
@@ -179,7 +179,7 @@ class Attest(Move):
 
 @dataclass(frozen=True, slots=True)
 class Appeal(Move):
-    """Ruled: a spokesman whom the verdict calls wrong has the operator tried; the value is the job's stake."""
+    """Ruled: a spokesman whom the verdict calls wrong has the operator tried; the value covers the terms' stake."""
 
     function: ClassVar[str] = "appeal"
     dispute: Dispute

@@ -20,7 +20,6 @@ from web3 import Web3
 from web3.contract import Contract
 from web3.exceptions import BlockNotFound
 
-from referee_py.demand import Piece
 from referee_py.errors import InvalidInput
 from referee_py.game.timekeeper import Pause, contract_time
 from referee_py.panel.state import HearingPhase, hearing_id
@@ -43,11 +42,13 @@ DEFAULT_LOG_RANGE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where a snapshot was taken. ``timestamp`` is the chain's time, in unix seconds."""
+    """Where a snapshot was taken. ``timestamp`` is the chain's time, in unix seconds; ``base_fee`` what a unit of gas
+    costs in it at least, in wei."""
 
     number: int
     hash: bytes
     timestamp: int
+    base_fee: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ class ChainClient:
         self.confirmations = confirmations
         self.log_range = log_range
 
+    @cached_property
+    def stake_gas(self) -> int:
+        """How many units of gas a stake is worth at least. Raises RpcUnavailable and RpcCorrupt."""
+        with guarded("STAKE_GAS"):
+            return int(self.contracts.notary.functions.STAKE_GAS().call())
+
     def verify(self) -> None:
         """See :meth:`Contracts.verify`; call it once at the start."""
         self.contracts.verify()
@@ -93,10 +100,10 @@ class ChainClient:
                 raw = self.web3.eth.get_block("latest" if number is None else number)
             except BlockNotFound:
                 raise RpcUnavailable(f"the RPC endpoint does not have block {number}") from None
-            found = Block(raw["number"], bytes(raw["hash"]), raw["timestamp"])
-        ints_ok = all(
-            isinstance(value, int) and 0 <= value < MAX_BLOCK for value in (found.number, found.timestamp)
-        )
+            # NOTE: a chain without EIP-1559 has no base fee.
+            found = Block(raw["number"], bytes(raw["hash"]), raw["timestamp"], raw.get("baseFeePerGas", 0))
+        numbers = found.number, found.timestamp, found.base_fee
+        ints_ok = all(isinstance(value, int) and 0 <= value < MAX_BLOCK for value in numbers)
         if not ints_ok or len(found.hash) != 32 or (number is not None and found.number != number):
             raise RpcCorrupt(f"eth_getBlock({number}) gave block {found.number} at {found.timestamp}")
         return found
@@ -142,6 +149,10 @@ class Snapshot:
         """What contracts called now in an earlier block."""
         return contract_time(self._pauses, self._client.block(number).timestamp)
 
+    def base_fee(self, number: int) -> int:
+        """What an earlier block asked for a unit of gas, in wei."""
+        return self._client.block(number).base_fee
+
     @cached_property
     def _pauses(self) -> tuple[Pause, ...]:
         pauses = read_pauses(self._events(self._contracts.timekeeper, [None], PAUSE_EVENTS))
@@ -173,6 +184,10 @@ class Snapshot:
         """Wei that a claim of any job takes at least."""
         return int(self._view(self._contracts.notary, "MIN_STAKE"))
 
+    def least_fee(self) -> int:
+        """Wei that any job lets a unit of gas count for at least."""
+        return int(self._view(self._contracts.notary, "MIN_FEE"))
+
     def commit_age(self) -> int:
         """Seconds of the chain: how old a commitment must be for a challenge."""
         return int(self._view(self._contracts.jobs, "COMMIT_AGE"))
@@ -193,7 +208,8 @@ class Snapshot:
                 # NOTE: no page fits another if a block was replaced between them.
                 if paged and self._view(self._contracts.jobs, "viewOf", job_id) != raw:
                     raise RpcUnavailable(f"job {job_id} changed while it was read; it is read again")
-                return job_view(job_id, phase, job, trainers, claims, groups)
+                fees = {"base_fee": self.block.base_fee, "stake_gas": self._client.stake_gas}
+                return job_view(job_id, phase, job, trainers, claims, groups, **fees)
         raise InvalidInput(
             f"there is no job {job_id} at {self._client.deployment.jobs}; see `assay job list`"
         )
@@ -263,10 +279,6 @@ class Snapshot:
         # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
         events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
         return read_ledger(events, self._client.deployment.jobs)
-
-    def deposit(self, piece: Piece) -> int:
-        """What a demand of such a piece costs at most, in wei."""
-        return int(self._view(self._contracts.demands, "depositOf", int(piece)))
 
     # ------------------------------------------------------------------ hearings and trials
 

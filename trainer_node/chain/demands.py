@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from referee_py.demand import Answer, Blocks, Digests, LeafShown, Piece, Place, RecordShown, StepProof
-from referee_py.demand.contract import MAX_RANK
+from referee_py.demand.contract import MAX_RANK, deposit_of
 
 from ..errors import RpcCorrupt
 from .events import Event
@@ -28,6 +28,13 @@ class Demanded:
     demander: str
     until: int
     rank: int
+    price: int
+    """What a unit of gas counts for in it, in wei."""
+
+    @property
+    def deposit(self) -> int:
+        """In wei."""
+        return deposit_of(self.place.piece, self.price) << self.rank
 
 
 @dataclass
@@ -68,7 +75,7 @@ def _demanded(root: bytes, place: Place, args: dict[str, Any]) -> Demanded:
     until, rank = int(args["until"]), int(args["rank"])
     if rank > MAX_RANK:
         raise RpcCorrupt(f"a demand of rank {rank}; there is none above {MAX_RANK}")
-    return Demanded(root, place, str(args["demander"]), until, rank)
+    return Demanded(root, place, str(args["demander"]), until, rank, int(args["price"]))
 
 
 def _place(raw: Any) -> Place:

@@ -120,7 +120,7 @@ def hearing_view(
         submission=submission,
         dispute=dispute,
         rules=job.rules,
-        stake=job.stake,
+        stake=job.stake_soon,
         verifiers=job.verifiers,
         chain_id=chain_id,
         panel=panel,

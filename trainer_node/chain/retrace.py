@@ -170,6 +170,9 @@ class _Again:
             if called is contracts.referee and first == self._match.id and name in _MOVES:
                 self._in_match(_move(name, arguments), sender, now)
             elif called is contracts.panel and self._terms is not None and first == self._terms.hearing_id:
+                # NOTE: what an appeal costs follows what gas costs.
+                base_fee = self._snapshot.base_fee(sent["blockNumber"])
+                self._terms = replace(self._terms, stake=self._job.stake_at(base_fee))
                 self._in_hearing(_hearing_move(name, arguments), sender, value, now)
             elif called is contracts.court and (found := trial_move(name, [first, *arguments])):
                 self._in_trial(*found, sender, now)
@@ -221,7 +224,7 @@ class _Again:
             submission=Submission(*at, dispute_hash(dispute)),
             dispute=dispute,
             rules=job.rules,
-            stake=job.stake,
+            stake=job.stake_now,
             verifiers=job.verifiers,
             chain_id=deployment.chain_id,
             panel=deployment.panel,

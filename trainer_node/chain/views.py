@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from referee_py.game import clock
-from referee_py.game.jobs import JobPhase, claim_price
+from referee_py.game.jobs import JobPhase, claim_price, fee_at
 from referee_py.game.shown import match_id as match_id_of
 from referee_py.game.shown import position_hash
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
@@ -34,10 +34,11 @@ Number = TypeVar("Number", bound=IntEnum)
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A slot holder. ``commitment`` is zero until it commits."""
+    """A slot holder. ``commitment`` is zero until it commits; ``stake`` is what the slot took, in wei."""
 
     owner: str
     revealed: bool
+    stake: int
     commitment: bytes
 
 
@@ -99,7 +100,10 @@ class Job:
     referee: str
     slots: int
     stake: int
+    low_fee: int
+    high_fee: int
     train_period: int
+    watch_period: int
     reveal_period: int
     challenge_period: int
     rules: Rules
@@ -129,6 +133,28 @@ class Job:
     trainers: tuple[Trainer, ...]
     claims: tuple[Claim, ...]
     groups: tuple[Group, ...]
+    base_fee: int
+    """What the block asks for a unit of gas."""
+    stake_gas: int
+    """How many units of gas a stake is worth at least."""
+
+    @property
+    def stake_now(self) -> int:
+        """What a slot takes in this block, and the bond of an appeal, in wei.
+
+        NOTE: `IJobs.stakeOf` says the same in a transaction; in a call many endpoints have a base fee of zero.
+        """
+        return self.stake_at(self.base_fee)
+
+    @property
+    def stake_soon(self) -> int:
+        """The same if gas costs twice as much when a transaction is mined: what is sent with it, and credited if too
+        much. NOTE: a base fee doubles in six blocks at the earliest (EIP-1559)."""
+        return self.stake_at(2 * self.base_fee)
+
+    def stake_at(self, base_fee: int) -> int:
+        """What a slot takes in a block that asks so much for a unit of gas, in wei."""
+        return max(self.stake, self.stake_gas * fee_at(base_fee, self.low_fee, self.high_fee))
 
     def trainer(self, address: str) -> Trainer | None:
         """The slot of an address, if it holds one."""
@@ -143,9 +169,9 @@ class Job:
         return next((g for g in self.groups if g.root == root), None)
 
     def price_of(self, root: bytes) -> int:
-        """What a challenger's claim of a root has to stake now, in wei."""
+        """What a challenger's claim of a root has to stake in this block, in wei."""
         claimed = self.group_of_root(root) is not None
-        return claim_price(self.stake, self.founded, self.followers, claimed=claimed)
+        return claim_price(self.stake_now, self.founded, self.followers, claimed=claimed)
 
     def claimable_until(self, root: bytes) -> int | None:
         """Until when a root can be claimed as far as is known now; None if it is too late."""
@@ -225,8 +251,18 @@ def program_terms(raw: Any) -> Terms:
     )
 
 
-def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, groups: Any) -> Job:
-    """A Job from what `viewOf` gives. Raises RpcCorrupt."""
+def job_view(
+    job_id: int,
+    phase: int,
+    raw: Any,
+    trainers: Any,
+    claims: Any,
+    groups: Any,
+    *,
+    base_fee: int,
+    stake_gas: int,
+) -> Job:
+    """A Job from what `viewOf` gives, at a block that asks ``base_fee`` wei for a unit of gas. Raises RpcCorrupt."""
     terms = raw.terms
     if len(trainers) > MAX_SLOTS or len(terms.verifiers) > MAX_VERIFIERS:
         raise RpcCorrupt(f"job {job_id} has more slots or verifiers than the contract allows")
@@ -254,7 +290,10 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         referee=terms.referee,
         slots=terms.slots,
         stake=terms.stake,
+        low_fee=terms.lowFee,
+        high_fee=terms.highFee,
         train_period=terms.trainPeriod,
+        watch_period=terms.watchPeriod,
         reveal_period=terms.revealPeriod,
         challenge_period=terms.challengePeriod,
         rules=Rules(
@@ -281,9 +320,11 @@ def job_view(job_id: int, phase: int, raw: Any, trainers: Any, claims: Any, grou
         accepted_last=raw.acceptedLast,
         logs=raw.logs,
         finder=raw.finder if int(raw.finder, 16) else None,
-        trainers=tuple(Trainer(t.owner, t.revealed, t.commitment) for t in trainers),
+        trainers=tuple(Trainer(t.owner, t.revealed, t.stake, t.commitment) for t in trainers),
         claims=job_claims,
         groups=job_groups,
+        base_fee=base_fee,
+        stake_gas=stake_gas,
     )
 
 

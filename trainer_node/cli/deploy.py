@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from eth_utils.address import is_checksum_address
-from web3 import Web3
 
 from referee_py.errors import InvalidInput
 
@@ -24,17 +23,11 @@ def deploy_command(
     min_bond: Annotated[str, typer.Option(help="Least bond of a verifier, in ether.")] = "1",
     leave_delay: Annotated[int, typer.Option(help="Seconds that a leaving verifier's bond stays locked.")] = 7
     * DAY_S,
-    min_stake: Annotated[
+    min_fee: Annotated[
         str | None,
         typer.Option(
-            help="Least stake of a claim, in ether; if not given, what pays for the gas of the worst dispute."
-        ),
-    ] = None,
-    gas_price: Annotated[
-        str | None,
-        typer.Option(
-            help="What a unit of gas may have to cost in a dispute, as 20gwei; if not given, "
-            f"{PRICE_FACTOR} times what the chain asks now."
+            help="What a job lets a unit of gas count for at least, as 20gwei: stakes and deposits follow it; if not "
+            f"given, {PRICE_FACTOR} times what the chain asks now."
         ),
     ] = None,
     min_period: Annotated[int, typer.Option(help="Shortest phase or clock, in seconds.")] = 60,
@@ -46,10 +39,6 @@ def deploy_command(
             min=1,
         ),
     ] = 48,
-    demand_price: Annotated[
-        float,
-        typer.Option(help="What an answer to a demand is paid, in gwei a gas: above this chain's price."),
-    ] = 1.0,
     guardian: Annotated[
         str, typer.Option(help="Who may stop all clocks for a while; nobody if not given.")
     ] = NOBODY,
@@ -66,8 +55,8 @@ def deploy_command(
     On the list --releases, or on a new one; as version --release, or that of this build.
     """
     web3 = connect(settings.rpc_url, settings.chain_id)
-    stake = ether(min_stake) if min_stake is not None else _derived(web3, gas_price)
-    price = int(demand_price * 10**9)
+    fee = ether(min_fee) if min_fee is not None else PRICE_FACTOR * chain_price(web3)
+    _derive(fee, "as stated" if min_fee is not None else f"{PRICE_FACTOR} times what the chain asks now")
     if not is_checksum_address(guardian):
         raise InvalidInput(f"the guardian {guardian!r} is not a checksummed address")
     if commit_age >= min_period:
@@ -75,9 +64,8 @@ def deploy_command(
     parameters = Parameters(
         min_bond=ether(min_bond),
         leave_delay=leave_delay,
-        min_stake=stake,
+        min_fee=fee,
         min_period=min_period,
-        demand_price=price,
         commit_age=commit_age,
         guardian=guardian,
         pause_budget=pause_budget,
@@ -106,16 +94,10 @@ def deploy_command(
     )
 
 
-def _derived(web3: Web3, gas_price: str | None) -> int:
-    """The least stake, with its derivation for people."""
-    price = ether(gas_price) if gas_price is not None else PRICE_FACTOR * chain_price(web3)
-    stake = least_stake(price)
+def _derive(fee: int, how: str) -> None:
+    """Says what the least stake is, and why."""
     out.print("least stake: what one side may have to send in the worst dispute")
     for line in worst_dispute():
         out.print(f"  {line.move:27} {line.times:3} x {line.gas:9,} gas", style="dim")
-    how = "as stated" if gas_price is not None else f"{PRICE_FACTOR} times what the chain asks now"
-    out.print(
-        f"  {worst_gas():,} gas at {price / 10**9:g} gwei ({how}); half of a lost stake is the winner's"
-    )
-    out.print(f"  so {show_ether(stake)} at least; --min-stake sets another")
-    return stake
+    out.print(f"  {worst_gas():,} gas at {fee / 10**9:g} gwei ({how}); half of a lost stake is the winner's")
+    out.print(f"  so {show_ether(least_stake(fee))} at least; --min-fee sets another")

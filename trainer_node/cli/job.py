@@ -40,6 +40,8 @@ from .common import (
 app = typer.Typer(help="Jobs: programs that somebody wants trained.", no_args_is_help=True)
 
 DEFAULT_STAKE = 10**17
+FEE_RANGE, MAX_FEE = 100, 2**40 - 1
+"""The most that gas counts for, beside the least, if nothing else is said; and in wei, what the contract takes."""
 JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job list` shows them.", min=1)]
 
 Collected = Annotated[
@@ -57,8 +59,19 @@ def post(
     stake: Annotated[
         str | None,
         typer.Option(
-            help="Stake of each claim, in ether; if not given, 0.1 or the chain's least, if that is more."
+            help="Least stake of a claim, in ether; if not given, 0.1 or the chain's least, if that is more."
         ),
+    ] = None,
+    low_fee: Annotated[
+        str | None,
+        typer.Option(
+            help="What a unit of gas counts for at least, as 5gwei: stakes and deposits follow it; if not given, the "
+            "chain's least."
+        ),
+    ] = None,
+    high_fee: Annotated[
+        str | None,
+        typer.Option(help=f"What it counts for at most; if not given, {FEE_RANGE} times the least."),
     ] = None,
     slots: Annotated[int, typer.Option(help="How many trainers are wanted.", min=1, max=16)] = 1,
     train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
@@ -103,9 +116,13 @@ def post(
             "trainers must know where the artifacts are; set --public-uri, or --port for a local one"
         )
     uri = settings.public_uri or f"http://{settings.host}:{settings.port}"
+    snapshot = client.snapshot()
+    low = ether(low_fee) if low_fee is not None else snapshot.least_fee()
     offer = Offer(
         reward=ether(reward),
-        stake=ether(stake) if stake is not None else max(DEFAULT_STAKE, client.snapshot().least_stake()),
+        stake=ether(stake) if stake is not None else max(DEFAULT_STAKE, snapshot.least_stake()),
+        low_fee=low,
+        high_fee=ether(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE),
         slots=slots,
         train_period=train,
         reveal_period=reveal,
@@ -138,7 +155,7 @@ def list_jobs(
             str(number),
             job.phase.name.lower(),
             show_ether(job.reward),
-            show_ether(job.stake),
+            show_ether(job.stake_now),
             str(job.program.steps),
             *map(str, numbers),
         )
@@ -241,7 +258,9 @@ def _print_terms(job: Job, behind: int) -> None:
     rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,
-        "reward": f"{show_ether(job.reward)} for {job.slots} slots, stake {show_ether(job.stake)}",
+        "reward": f"{show_ether(job.reward)} for {job.slots} slots",
+        "stake": f"{show_ether(job.stake_now)} now, {show_ether(job.stake)} at least; gas counts for "
+        f"{job.low_fee / 10**9:g} to {job.high_fee / 10**9:g} gwei",
         "program": f"{job.program.hash().hex()} ({job.program.node_count} nodes, {job.program.steps} steps)",
         "arithmetic": mode_words(job.program.mode),
         "program file": job.program_file.hex(),

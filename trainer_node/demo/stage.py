@@ -98,9 +98,7 @@ class Stage:
 
     def deploy(self) -> ChainClient:
         """Put the contracts on the chain."""
-        parameters = Parameters(
-            min_bond=ETHER, leave_delay=3600, min_stake=ETHER // 20, min_period=5, commit_age=1
-        )
+        parameters = Parameters(min_bond=ETHER, leave_delay=3600, min_period=5, commit_age=1)
         with self.transactions("client") as client:
             web3 = connect(self.rpc_url, CHAIN_ID)
             deploy(web3, client, self._deployment, parameters, chain_id=CHAIN_ID)

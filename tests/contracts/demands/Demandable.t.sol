@@ -84,7 +84,7 @@ contract DemandableTest is Lapsed {
         commit(job, person(2), 7);
         pass(PERIOD);
         inPhase(job, JobPhase.Challenge);
-        demandRefused(Subject(IJobs(address(jobs)), job, 0), digests(1), IJobs.LogsNotRevealed.selector);
+        demandRefused(Subject(IJobs(address(jobs)), job, 0), digests(1), IJobs.NothingRevealed.selector);
     }
 
     function test_onlyTheContractOfDemandsTellsJobs() public {

@@ -235,7 +235,7 @@ contract ClaimsTest is Market {
         pass(PERIOD); // nothing was revealed
         Claim memory c = claim(8);
         vm.prank(person(2));
-        vm.expectRevert(abi.encodeWithSelector(IJobs.LogsNotRevealed.selector, job));
+        vm.expectRevert(abi.encodeWithSelector(IJobs.NothingRevealed.selector, job));
         jobs.challenge{value: STAKE}(job, c, 0);
         pass(PERIOD);
         finalize(job);

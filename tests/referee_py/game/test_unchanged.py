@@ -155,7 +155,7 @@ def test_logs_not_revealed_expect_no_challenge() -> None:
     story = Story(slots=1, mode=Rounding().mode)
     story.now = story.job.reveal_end
     challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
-    refused(story, "LogsNotRevealed", challenge)
+    refused(story, "NothingRevealed", challenge)
     other = Story(slots=1)
     other.now = other.job.reveal_end
     other.challenged(5, "b")
