@@ -111,7 +111,8 @@ abstract contract Pairing is Board {
         if (!dead) return;
         // SAFETY: of a claim in the last second, too, what it commits to can be demanded. Of what is revealed it can anyway: the
         // challenge phase is to come.
-        if (!slot || place != 0) _delay(job, group);
+        // NOTE: where logs are withheld nothing will be accepted.
+        if ((!slot || place != 0) && job.finder == address(0)) _delay(job, group);
         _enter(jobId, job, groupNumber);
     }
 

@@ -280,7 +280,7 @@ class Book(Escrow):
         job.claims.append(StakedClaim(sender, stake, number, slot))
         if dead:
             # SAFETY: of a claim in the last second, too, what it commits to can be demanded.
-            if not slot or len(group.members) > 1:
+            if (not slot or len(group.members) > 1) and job.finder is None:
                 self._delay(job, group, now)
             self._enter(job_id, number, now)
 

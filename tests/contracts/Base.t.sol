@@ -22,6 +22,8 @@ interface Vm {
     function addr(uint256 key) external pure returns (address);
     function chainId(uint256 id) external;
     function deal(address account, uint256 balance) external;
+    /// @dev What the block asks for a unit of gas from now on, in wei.
+    function fee(uint256 baseFee) external;
     function etch(address account, bytes calldata code) external;
     function expectPartialRevert(bytes4 selector) external;
     function expectRevert(bytes calldata reason) external;

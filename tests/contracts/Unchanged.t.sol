@@ -85,8 +85,10 @@ contract UnchangedJobsTest is Market {
         revealRefused(_job, person(1), 7, 7, IJobs.WrongPhase.selector);
         eq(_state(), before, "a late reveal");
 
-        pass(PERIOD); // Closing
+        _job = claimed(7);
         commitChallenge(_job, person(2), 8);
+        before = _state();
+        pass(PERIOD); // Closing
         challengeRefused(_job, person(2), 8, STAKE, IJobs.RootClosed.selector);
         eq(_state(), before, "a late challenge");
     }

@@ -110,12 +110,12 @@ class Siege:
             hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
             self.book.commit(self.id, hashed, person, self.now)
         for person, shown in zip(people, runs, strict=True):
-            self.book.reveal(self.id, shown, SALT, SALT, person, self.now)
+            self.book.reveal(self.id, shown, SALT, SALT, person, 0, self.now)
 
     def claim(self, number: int, *, honest: bool = False) -> None:
         shown, person = run(number), self._person(honest=honest)
         self.roots[shown.root] = number
-        price = self.job.price_of(shown.root)
+        price = self.book.price_of(self.id, shown.root)
         hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
         self.book.commit_challenge(self.id, hashed, person, self.now)
         self.book.challenge(self.id, shown, SALT, person, price, self.now)

@@ -209,9 +209,7 @@ class Arena:
         self.web3: Web3 = connect(self._anvil.url, self._anvil.chain_id)
         client = self._transactions()
         self._deployment = self._folder / "deployment.json"
-        parameters = Parameters(
-            min_bond=ETHER, leave_delay=60, min_stake=ETHER // 100, min_period=10, commit_age=1
-        )
+        parameters = Parameters(min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_period=10, commit_age=1)
         deploy(self.web3, client, self._deployment, parameters, chain_id=self._anvil.chain_id)
         self.client = ChainClient(self.web3, Deployment.load(self._deployment))
         return client

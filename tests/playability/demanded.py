@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from referee_py.demand import Piece, Place
-from referee_py.demand.contract import Subject
+from referee_py.demand.contract import Subject, deposit_of
 from referee_py.demand.solver import answer_of
 from referee_py.demand.state import OUTPUTS
 from tests.referee_py.game.chain import Transaction
@@ -46,7 +46,7 @@ class Demanded:
 
     def _demand(self, about: Subject, places: list[Place]) -> None:
         demands, contract = self.table.book.demands, self.table.chain.demands
-        deposit = sum(demands.deposit_of(place.piece) for place in places)
+        deposit = sum(deposit_of(place.piece, demands.price_of(about.job_id)) for place in places)
         data = contract.calldata("demand", self._wire(about), [place.wire() for place in places])
         self.table.send(
             "demands.demand",

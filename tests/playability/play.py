@@ -199,7 +199,8 @@ class Play:
                 "http://client",
                 self.chain.referee.address,
             ),
-            *(self.terms.slots, STAKE, PERIOD, PERIOD, PERIOD, astuple(self.rules), list(self.verifiers)),
+            *(self.terms.slots, STAKE, 1, 1, PERIOD, 0, PERIOD, PERIOD),
+            *(astuple(self.rules), list(self.verifiers)),
         )
         data = self.chain.jobs.calldata("post", wire)
         made = Transaction(self.client, self.chain.jobs.address, data, REWARD)
@@ -231,7 +232,7 @@ class Play:
                 "reveal",
                 account,
                 (self.job_id, wire, logs, salt),
-                lambda now, c=claim, a=account: self.book.reveal(self.job_id, c, logs, salt, a, now),
+                lambda now, c=claim, a=account: self.book.reveal(self.job_id, c, logs, salt, a, 0, now),
             )
         for account, run in order[self.terms.slots :]:
             self._commit("commitChallenge", account, run, bytes(32), self.book.commit_challenge)

@@ -52,7 +52,7 @@ class Table:
         addresses = (
             to_checksum_address(c.address) for c in (self.chain.jobs, self.chain.referee, self.chain.panel)
         )
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), commit_age=COMMIT_AGE)
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
         self.bill = Bill()
         self.fees: dict[str, int] = {}
         """What everybody has paid for gas."""

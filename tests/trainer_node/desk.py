@@ -65,7 +65,10 @@ def job(number: int = 1, **changes: Any) -> Job:
         "referee": REFEREE,
         "slots": 1,
         "stake": 1,
+        "low_fee": 1,
+        "high_fee": 1,
         "train_period": 1000,
+        "watch_period": 0,
         "reveal_period": 1000,
         "challenge_period": 1000,
         "rules": rules(),
@@ -90,6 +93,8 @@ def job(number: int = 1, **changes: Any) -> Job:
         "trainers": (),
         "claims": (),
         "groups": (),
+        "base_fee": 0,
+        "stake_gas": 1,
     }
     return Job(**{**values, **changes})
 

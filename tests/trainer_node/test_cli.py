@@ -147,7 +147,9 @@ def test_from_deployment_to_job(assay: Assay, anvil, monkeypatch: pytest.MonkeyP
     assert (code, "training" in output, "2 ether" in output) == (0, True, True)
     code, output, _ = assay("job", "show", "1")
     assert (code, "http://127.0.0.1:9000" in output, bundle().terms.hash().hex() in output) == (0, True, True)
-    assert f"stake {show_ether(least)}" in " ".join(output.split()), "the chain's least"
+    assert f"{show_ether(least)} now, {show_ether(least)} at least" in " ".join(output.split()), (
+        "the chain's least"
+    )
     assert "repops-f32" in output
     rounded = ("job", "post", str(folder), "--port", "9000", "--mode", "rounded-f64", "--bits", "28")
     code, _, errors = assay(*rounded, "--slots", "2")

@@ -91,7 +91,7 @@ class Town:
             self.people[0],
             folder / "31337.json",
             Parameters(
-                min_stake=stake,
+                stake_gas=stake // 10**10,  # so that gas is cheap
                 min_period=2,
                 commit_age=1,
                 guardian=guardian or self.people[0].address,
@@ -106,7 +106,16 @@ class Town:
 
     def post(self, uri: str = "http://client", *, slots: int = 2, program: Terms = PROGRAM) -> int:
         verifiers = (self.people[3].address,)
-        offer = Offer(10**18, self.stake, slots, 100, 100, 100, 60, verifiers=verifiers)
+        offer = Offer(
+            10**18,
+            self.stake,
+            slots=slots,
+            train_period=100,
+            reveal_period=100,
+            challenge_period=100,
+            clock=60,
+            verifiers=verifiers,
+        )
         terms = contract_terms(program, h(20), uri, self.client.deployment.referee, offer)
         self.people[0].send(Call.of(self.contracts.jobs, "post", terms, value=offer.reward))
         return self.client.snapshot().job_count()

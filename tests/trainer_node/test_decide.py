@@ -43,7 +43,10 @@ def job(phase: JobPhase, **changes: object) -> Job:
         referee="0x" + "cc" * 20,
         slots=2,
         stake=1,
+        low_fee=1,
+        high_fee=1,
         train_period=1,
+        watch_period=0,
         reveal_period=1,
         challenge_period=1,
         rules=Rules(1, 1, 1, 1),
@@ -68,6 +71,8 @@ def job(phase: JobPhase, **changes: object) -> Job:
         trainers=(),
         claims=(),
         groups=(),
+        base_fee=0,
+        stake_gas=1,
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ from trainer_node.errors import AssayError, ConfigError, DeployError, WrongChain
 
 CODE_SIZE_LIMIT = 20_000
 """Of EIP-170's 24,576: what is left is room to repair."""
-PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=2, commit_age=1)
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_period=2, commit_age=1)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
     client = ChainClient(web3, deployment)
     assert client.snapshot().job_count() == 0
     assert client.snapshot().verifiers() == []
-    assert client.contracts.notary.functions.MIN_STAKE().call() == PARAMETERS.min_stake
+    assert client.contracts.notary.functions.MIN_STAKE().call() == PARAMETERS.stake_gas * PARAMETERS.min_fee
     at, contracts = deployment.addresses, client.contracts
     assert contracts.referee.functions.PANEL().call() == at["Panel"]
     assert contracts.panel.functions.COURT().call() == at["Court"]

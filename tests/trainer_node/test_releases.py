@@ -19,7 +19,7 @@ from trainer_node.deploy import Parameters, creation_code, deploy, publish, refu
 from trainer_node.errors import ConfigError, DeployError, ReleaseRefused, Reverted, WrongChain
 from trainer_node.service import open_client
 
-PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, min_stake=10**16, min_period=2, commit_age=1)
+PARAMETERS = Parameters(min_bond=10**17, leave_delay=60, stake_gas=10**7, min_period=2, commit_age=1)
 
 
 class Publisher:
@@ -126,7 +126,7 @@ def test_contracts_that_ask_others_for_a_judgement_are_refused(publisher: Publis
     assert jobs != at["Jobs"]
     publisher.listed("1.2", Jobs=jobs)  # the same code and the same links are as good
     other = publisher.create("VerifierRegistry", 1, 1, at["Timekeeper"])
-    notary = publisher.create("Notary", other, 1, 2)
+    notary = publisher.create("Notary", other, 1, 1, 2)
     jobs = publisher.create("Jobs", notary, at["Demands"], 1)
     with pytest.raises(ReleaseRefused, match=r"Notary goes by .* as REGISTRY"):
         publisher.listed("1.3", Jobs=jobs)
@@ -136,7 +136,7 @@ def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> 
     other = publisher.create("Timekeeper", publisher.stranger.address, 365 * 24 * 3600)
     with pytest.raises(ReleaseRefused, match=r"goes by .* as TIME"):
         publisher.listed("1.1", Timekeeper=other)
-    demands = publisher.create("Demands", 1, other)
+    demands = publisher.create("Demands", other)
     with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as DEMANDS"):
         publisher.listed("1.2", Demands=demands)
 

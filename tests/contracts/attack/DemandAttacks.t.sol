@@ -46,7 +46,7 @@ contract DemandAttackTest is Steady {
         Place[] memory wanted = new Place[](2);
         (wanted[0], wanted[1]) = (recordIn(LAST, 1), leafIn(LAST, 1, 256, 0));
         _demandAs(AUDITOR, wanted);
-        eq(_spent[AUDITOR], 2 * demands.depositOf(Piece.Leaf) << 6, "dear, for the while");
+        eq(_spent[AUDITOR], 2 * demands.depositOf(Piece.Leaf, PRICE) << 6, "dear, for the while");
         uint256 until = demands.demandOf(_s, wanted[0]).until;
         eq(until, time.time() + 7 * PERIOD + 60, "six periods later than without it");
         // The holder goes on for as long as it likes.
@@ -74,7 +74,7 @@ contract DemandAttackTest is Steady {
     /// @dev As long as the queue is held, which burns, the client can demand at what it costs at that level: once. What a level costs
     /// the holder it pays in each period again.
     function test_whatItCostsToHoldAQueue() public {
-        uint256 least = demands.depositOf(Piece.Leaf);
+        uint256 least = demands.depositOf(Piece.Leaf, PRICE);
         for (uint64 level = 1; level <= 6; ++level) {
             _hold(level - 1, 0);
         }
@@ -120,7 +120,7 @@ contract DemandAttackTest is Steady {
             calldata_ += data.length;
         }
         yes(demands.credit(AUTHOR) > gas * PRICE, "what it costs is paid");
-        uint256 least = demands.depositOf(Piece.Leaf);
+        uint256 least = demands.depositOf(Piece.Leaf, PRICE);
         // 64 each at 1, 2, 4, ..., 128 times the least: 16,320, of which 512 are the least.
         uint256 lost = (16_320 - 512) * least / 2;
         eq(demands.credit(demands.BURNED()), lost, "half of what was more than the least");

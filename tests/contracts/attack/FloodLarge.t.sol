@@ -43,7 +43,7 @@ contract FloodLargeTest is Market {
     }
 
     function _flood(Subject memory s, uint256 n) private returns (uint256 paid) {
-        uint256 least = demands.depositOf(Piece.Leaf);
+        uint256 least = demands.depositOf(Piece.Leaf, PRICE);
         for (uint64 from = 0; from < n; from += 64) {
             Place[] memory list = new Place[](64);
             for (uint64 i = 0; i < 64; ++i) {

@@ -26,7 +26,7 @@ contract LateDemandTest is Market {
         _s = Subject(IJobs(address(jobs)), _job, root(7));
         Place[] memory places = new Place[](1);
         places[0] = _place;
-        uint256 deposit = demands.depositOf(Piece.Record);
+        uint256 deposit = demands.depositOf(Piece.Record, PRICE);
         Subject memory s = _s;
         vm.deal(HOSTILE, deposit);
         vm.prank(HOSTILE);
@@ -83,7 +83,7 @@ contract LateDemandTest is Market {
         _s = Subject(IJobs(address(jobs)), _job, root(7));
         Place[] memory places = new Place[](1);
         places[0] = _place;
-        uint256 deposit = demands.depositOf(Piece.Record);
+        uint256 deposit = demands.depositOf(Piece.Record, PRICE);
         Subject memory s = _s;
         vm.deal(HOSTILE, deposit);
         vm.prank(HOSTILE);

@@ -138,7 +138,7 @@ contract ZeroSizeTest is Market {
             Subject memory s = Subject(IJobs(address(jobs)), job, roots[0]);
             Place[] memory places = new Place[](1);
             places[0] = Place(Piece.Leaf, 0, 0, 256, 0);
-            uint256 deposit = demands.depositOf(Piece.Leaf);
+            uint256 deposit = demands.depositOf(Piece.Leaf, PRICE);
             address auditor = person(uint160(_zeroAt + 11));
             vm.deal(auditor, deposit);
             vm.prank(auditor);

@@ -334,6 +334,8 @@ abstract contract Actors is Stage {
     /// @param honest How many of a job's three verifiers are; if zero, there are none.
     function terms(uint256 honest, uint8 slots, bool withLogs) internal view returns (Terms memory t) {
         (t.program, t.referee, t.slots, t.stake) = (program(withLogs), address(referee), slots, STAKE);
+        // NOTE: at the high one a stake has to be as much as a bond.
+        (t.lowFee, t.highFee) = (1 gwei, 20 gwei);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
         (t.rules.verdictPeriod, t.rules.appealPeriod, t.rules.clock) = (PERIOD, PERIOD, CLOCK);
         if (honest == 0) return t;
@@ -345,8 +347,9 @@ abstract contract Actors is Stage {
 
     function join(uint256 job, address who, uint16 run) internal {
         runOf[job][who] = run;
+        uint256 price = jobs.stakeOf(job);
         vm.prank(who);
-        jobs.join{value: STAKE}(job);
+        jobs.join{value: price}(job);
     }
 
     function commit(uint256 job, address who) internal {
@@ -359,8 +362,9 @@ abstract contract Actors is Stage {
 
     function reveal(uint256 job, address who) internal {
         (Claim memory c, bytes32 logs) = (_claim(runOf[job][who]), _logsBy(job, who));
+        uint256 price = jobs.stakeOf(job);
         vm.prank(who);
-        jobs.reveal(job, c, logs, "salt");
+        jobs.reveal{value: price}(job, c, logs, "salt");
     }
 
     /// @dev What a trainer says that its logs are: in half of its jobs a hostile one says what nobody can show.

@@ -34,7 +34,9 @@ contract Handler is Ledger {
         Misplace,
         Mistake,
         Pause,
-        Collect
+        Collect,
+        /// @dev What gas costs.
+        Market
     }
 
     uint256 public constant ACTS = uint256(type(Act).max) + 1;
@@ -89,6 +91,7 @@ contract Handler is Ledger {
         if (kind == Act.Close) return _close(_late(seed >> 8));
         if (kind == Act.Pause) return _pause();
         if (kind == Act.Collect) return _collect(seed);
+        if (kind == Act.Market) return vm.fee((seed >> 8) % 12 gwei);
         (uint256 id, Match memory m) = _match(seed);
         if (kind == Act.Publish) publish(id, m, uint8(seed) & 1);
         if (kind == Act.Conclude) conclude(id, m);
@@ -166,6 +169,8 @@ contract Handler is Ledger {
     /// @dev The honest have the truth; others what they like, the truth included, and lies in what nobody sees at first.
     function _runFor(address who, uint256 seed) private pure returns (uint16) {
         if (isHonest(who)) return TRUTH;
+        // NOTE: of whoever is not honest, who may give it away.
+        if ((seed >> 16) & 3 == 0) return TRUTH;
         uint16 lie = TRUTH ^ uint16(uint256(1 + seed % 3) << (2 * ((seed >> 8) % 8)));
         return seed & 0x80 == 0 ? lie : uint16(seed);
     }
@@ -423,6 +428,7 @@ contract CampaignTest is Base {
         yes(handler.queued() > 10, "claims behind others");
         yes(handler.again() > 10, "of dead roots");
         yes(handler.closing() > 10, "after the challenge phase");
+        yes(handler.defended() > 10, "of a truth that was given away");
     }
 
     /// @dev No honest claim is lost, no clock gains time, no answer is refused.

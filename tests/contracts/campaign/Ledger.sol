@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Actors} from "./Actors.sol";
-import {Place} from "contracts/interfaces/IDemands.sol";
+import {Demand} from "contracts/interfaces/IDemands.sol";
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @title Ledger
@@ -39,8 +39,8 @@ abstract contract Ledger is Actors {
             owedByDemands += demands.credit(list[i]);
         }
         for (uint256 i = 0; i < asked.length; ++i) {
-            Place memory place = asked[i].place;
-            owedByDemands += demands.depositAt(place.piece, demands.demandOf(asked[i].subject, place).rank);
+            Demand memory d = demands.demandOf(asked[i].subject, asked[i].place);
+            owedByDemands += demands.depositAt(asked[i].place.piece, d.rank, uint256(d.price) * 1_000);
         }
         eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
         eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
@@ -67,9 +67,12 @@ abstract contract Ledger is Actors {
         if (job.ended == JobPhase.Accepted) return escrow + _uncollected(job.reward, claims);
         if (job.ended != JobPhase.None) return escrow;
         escrow += job.reward;
+        uint256 slots;
         for (uint256 i = 0; i < trainers.length; ++i) {
-            if (!trainers[i].revealed) escrow += job.terms.stake;
+            if (!trainers[i].revealed) slots += trainers[i].stake;
         }
+        eq(job.unrevealed, slots, "stakes of slots without a claim");
+        return escrow + slots;
     }
 
     /// @dev Of the reward of an accepted job. Slots that stand share it, the first has what is left over; without one the first

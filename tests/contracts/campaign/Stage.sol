@@ -39,8 +39,6 @@ abstract contract Stage is Tiny {
     uint256 internal constant STAKE = 1 ether;
     /// @dev Seconds: these chains have a block in each.
     uint32 internal constant COMMIT_AGE = 1;
-    /// @dev Wei a gas of an answer.
-    uint256 internal constant PRICE = 1 gwei;
     uint256 internal constant BOND = 2 ether;
     address internal constant GUARDIAN = address(0x60A4D);
     /// @dev Seconds that all pauses may last.
@@ -53,8 +51,8 @@ abstract contract Stage is Tiny {
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee =
         Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
-    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
 
     /// @dev What each account has computed, by job.
@@ -203,8 +201,9 @@ abstract contract Stage is Tiny {
     function appeal(uint256 id, Match memory m, address who) internal {
         (uint256 hearingId, Submission memory s, Dispute memory d) =
             (hearingOf(id), submissionOf(id, m), disputeOf(id, m));
+        uint256 bond = jobs.stakeOf(m.jobId);
         vm.prank(who);
-        panel.appeal{value: STAKE}(hearingId, s, d);
+        panel.appeal{value: bond}(hearingId, s, d);
     }
 
     function stand(uint256 id, Match memory m, address who, uint256 value) internal {
@@ -286,9 +285,10 @@ abstract contract Stage is Tiny {
 
     function demand(address who, Subject memory s, Place[] memory places) internal {
         (uint256 open, uint256 others) = demands.openOf(s, places[0]);
+        uint256 price = (jobs.feeOf(s.jobId) + 999) / 1_000 * 1_000;
         uint256 deposit;
         for (uint256 i = 0; i < places.length; ++i) {
-            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP());
+            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP(), price);
         }
         vm.prank(who);
         demands.demand{value: deposit}(s, places);

@@ -157,7 +157,7 @@ contract DelayTest is Siege {
                 (answered, open) = (answered + 1, open - 1);
             }
             places[0].part = uint64(answered + open + 1);
-            uint256 deposit = demands.depositAt(Piece.Leaf, open / demands.STEP());
+            uint256 deposit = demands.depositAt(Piece.Leaf, open / demands.STEP(), PRICE);
             vm.deal(address(this), deposit);
             demands.demand{value: deposit}(subject, places);
             pass(PERIOD / 100);

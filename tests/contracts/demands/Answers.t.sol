@@ -31,7 +31,7 @@ contract AnswersTest is Demanded {
             uint256 before = demands.credit(AUDITOR);
             demand(s, list[i]);
             is_(stateOf(s, list[i]), DemandState.Answered, "it is not demanded again");
-            eq(demands.credit(AUDITOR), before + demands.depositOf(list[i].piece), "and costs nothing");
+            eq(demands.credit(AUDITOR), before + demands.depositOf(list[i].piece, PRICE), "and costs nothing");
         }
         eq(
             demands.pending(ofLogs(_job).jobs, _job, ofLogs(_job).root, ofClaim(_job).root, 1),
@@ -72,6 +72,39 @@ contract AnswersTest is Demanded {
         refuses(Merkle.PathMismatch.selector);
         demands.answerBlocks(s, place, a);
         is_(stateOf(s, place), DemandState.Open, "it is still open");
+    }
+
+    /// @dev Events are read whole, so nothing may be in them that nothing is checked against.
+    function test_nothingIsShownOfWhatIsNotThere() public {
+        Subject memory s = ofLogs(_job);
+        Place[2] memory places = [blocks(4, 2, 0), blocks(5, 1, 8)]; // no log; beyond the tree
+        for (uint256 i = 0; i < 2; ++i) {
+            demand(s, places[i]);
+            LogPiece memory a = logAt(places[i]);
+            a.blocks = new bytes[](1);
+            refuses(IDemands.NothingThere.selector);
+            demands.answerBlocks(s, places[i], a);
+            (a.blocks, a.path) = (new bytes[](0), new bytes32[](1));
+            refuses(IDemands.NothingThere.selector);
+            demands.answerBlocks(s, places[i], a);
+        }
+        s = ofClaim(_job);
+        places = [leafIn(1, 1, 256, 2), leafIn(1, 1, 1, 0)]; // beyond the last leaf; no such input
+        for (uint256 i = 0; i < 2; ++i) {
+            demand(s, places[i]);
+            (RecordPiece memory r, TensorPiece memory a) = (recordAt(places[i]), tensorAt(places[i]));
+            if (i == 1) a.shape.dims = new uint64[](0);
+            (a.leaf, a.path) = (hex"00", new bytes32[](0));
+            refuses(IDemands.NothingThere.selector);
+            demands.answerLeaf(s, places[i], r, a);
+            (a.leaf, a.path) = ("", new bytes32[](1));
+            refuses(IDemands.NothingThere.selector);
+            demands.answerLeaf(s, places[i], r, a);
+            if (i == 0) continue;
+            (a.path, a.shape.dims) = (new bytes32[](0), new uint64[](1));
+            refuses(IDemands.NothingThere.selector);
+            demands.answerLeaf(s, places[i], r, a);
+        }
     }
 
     function test_wrongDigestsAreNoAnswer() public {

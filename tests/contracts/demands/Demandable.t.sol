@@ -41,7 +41,7 @@ contract DemandableTest is Lapsed {
     function test_aBatchIsOfOneRootAndPaid() public {
         Place[] memory list = new Place[](2);
         (list[0], list[1]) = (digests(1), recordIn(0, 0));
-        uint256 both = demands.depositOf(Piece.Digests) + demands.depositOf(Piece.Record);
+        uint256 both = demands.depositOf(Piece.Digests, PRICE) + demands.depositOf(Piece.Record, PRICE);
         Subject memory s = ofLogs(_job);
         refuses(IDemands.WrongPiece.selector);
         demands.demand{value: both}(s, list);
@@ -60,7 +60,7 @@ contract DemandableTest is Lapsed {
         Place[] memory list = new Place[](3);
         (list[0], list[1], list[2]) = (digests(1), digests(2), digests(2));
         demand(s, list);
-        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests), "one is new");
+        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests, PRICE), "one is new");
         eq(demands.pending(s.jobs, _job, s.root, 0, 0), 2, "two are open");
         uint256 end = _end();
         answer(s, digests(1));

@@ -139,6 +139,7 @@ abstract contract Demanded is Market {
     }
 
     function tensorAt(Place memory place) internal pure returns (TensorPiece memory a) {
+        if (place.tensor != 256) return a;
         Tree memory tree = dataTree(stepOf(place), place.node);
         (a.shape.dtype, a.shape.dims) = (1, new uint64[](1));
         a.shape.dims[0] = 375;
@@ -220,7 +221,7 @@ abstract contract Demanded is Market {
     function depositsOf(Subject memory s, Place[] memory places) internal view returns (uint256 deposit) {
         (uint256 open, uint256 others) = demands.openOf(s, places[0]);
         for (uint256 i = 0; i < places.length; ++i) {
-            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP());
+            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP(), PRICE);
         }
     }
 
@@ -246,7 +247,7 @@ abstract contract Demanded is Market {
     }
 
     function demandRefused(Subject memory s, Place[] memory places, bytes4 selector) internal {
-        uint256 deposit = places.length * demands.depositAt(Piece.Blocks, demands.MAX_RANK());
+        uint256 deposit = places.length * demands.depositAt(Piece.Blocks, demands.MAX_RANK(), PRICE);
         vm.deal(AUDITOR, deposit);
         vm.prank(AUDITOR);
         refuses(selector);

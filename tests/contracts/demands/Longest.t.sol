@@ -130,7 +130,7 @@ contract LongestTest is Market {
     function _demand(Subject memory s, Place memory place) private {
         Place[] memory list = new Place[](1);
         list[0] = place;
-        demands.demand{value: demands.depositOf(place.piece)}(s, list);
+        demands.demand{value: demands.depositOf(place.piece, PRICE)}(s, list);
     }
 
     /// @dev The limits of a move (docs/protocol.md, section 8), and that it is paid more than it costs.

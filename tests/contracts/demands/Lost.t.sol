@@ -32,7 +32,7 @@ contract LostTest is Lapsed {
         demands.close(ofClaim(_job), place);
         credited(AUDITOR, STAKE / 2, "the finder's prize");
         eq(burned(), STAKE / 2, "the rest");
-        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record), "the deposit");
+        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record, PRICE), "the deposit");
         yes(jobs.claimsOf(_job)[0].lost, "the claim is lost");
         (, bool alive) = jobs.standing(_job, ofClaim(_job).root);
         yes(!alive, "nobody claims the root any more");
@@ -80,7 +80,7 @@ contract LostTest is Lapsed {
         // Both have lost by default, so there is nothing to lose any more.
         demands.close(ofClaim(_job), recordIn(0, 0));
         credited(AUDITOR, 0, "the match came first");
-        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record), "the deposit");
+        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Record, PRICE), "the deposit");
     }
 
     function test_aWinnerLosesByWhatWasDemandedOfItMeanwhile() public {
@@ -236,27 +236,53 @@ contract LostTest is Lapsed {
         inPhase(_job, JobPhase.Accepted);
     }
 
-    /// @dev The limit is put off by the time in which pages are open, at most a minute and the 64th part of a verdict period for each.
-    function test_noPageOfLogsKeepsAJobFromEndingForLonger() public {
+    /// @dev So many pages of a node that has no log.
+    function _pages(uint64 from, uint64 count) private pure returns (Place[] memory list) {
+        list = new Place[](count);
+        for (uint64 i = 0; i < count; ++i) {
+            list[i] = blocks(1, 2, from + i);
+        }
+    }
+
+    /// @dev The limit is put off by the time in which 32 pages or more are open.
+    function test_noPagesOfLogsKeepAJobFromEndingForLonger() public {
         (uint256 start, uint256 limit) = (time.time(), 0);
         LogPiece memory none = logAt(blocks(1, 2, 0));
         Subject memory s = ofLogs(_job);
-        while (jobs.phaseOf(_job) == JobPhase.Challenge) {
-            Place memory place = blocks(1, 2, uint64(time.time()));
-            demand(s, place);
+        for (uint64 first = 0; jobs.phaseOf(_job) == JobPhase.Challenge; first += 32) {
+            Place[] memory list = _pages(first, 32);
+            demand(s, list);
             // NOTE: as of claimed roots, as long as that is later.
             limit = _limit();
             if (start + 4 * 2 * PERIOD + LISTS > limit) limit = start + 4 * 2 * PERIOD + LISTS;
             yes(_end() <= limit, "not longer than that");
             pass(PERIOD / 2);
-            demands.answerBlocks(s, place, none);
-            start += 60 + PERIOD / 64;
+            for (uint256 i = 0; i < 32; ++i) {
+                demands.answerBlocks(s, list[i], none);
+            }
+            start += PERIOD / 2;
             pass(PERIOD / 2);
         }
         eq(_end(), limit, "for as long as that");
         yes(limit > _limit(), "longer than demands of claimed roots could");
         jobs.finalize(_job);
         inPhase(_job, JobPhase.Accepted);
+    }
+
+    /// @dev Whoever demands another page when one is answered, with nobody else, waits for a block each time.
+    function test_fewPagesOfLogsPutNothingOff() public {
+        LogPiece memory none = logAt(blocks(1, 2, 0));
+        Subject memory s = ofLogs(_job);
+        for (uint64 first = 0; jobs.phaseOf(_job) == JobPhase.Challenge; first += 31) {
+            Place[] memory list = _pages(first, 31);
+            demand(s, list);
+            yes(_end() <= _limit(), "no longer than demands of claimed roots");
+            pass(PERIOD - 1);
+            for (uint256 i = 0; i < 31; ++i) {
+                demands.answerBlocks(s, list[i], none);
+            }
+        }
+        eq(_end(), _limit(), "as long");
     }
 
     /// @dev Nobody has waited for them.
@@ -300,7 +326,7 @@ contract LostTest is Lapsed {
         address trainer = person(1);
         Place[] memory places = new Place[](1);
         places[0] = recordIn(0, 0);
-        uint256 deposit = demands.depositOf(Piece.Record);
+        uint256 deposit = demands.depositOf(Piece.Record, PRICE);
         Subject memory s = ofClaim(_job);
         vm.deal(trainer, deposit);
         vm.prank(trainer);

@@ -59,7 +59,7 @@ contract QueueTest is Steady {
     }
 
     function test_aDepositDoublesWithEachOtherCheckpoint() public {
-        uint256 least = demands.depositOf(Piece.Record);
+        uint256 least = demands.depositOf(Piece.Record, PRICE);
         for (uint64 i = 0; i < 16; ++i) {
             eq(_pay(recordIn(i, 0)), least << i, "twice as dear");
         }
@@ -70,7 +70,7 @@ contract QueueTest is Steady {
     }
 
     function test_aDepositDoublesWithEvery64Pieces() public {
-        uint256 least = demands.depositOf(Piece.Leaf);
+        uint256 least = demands.depositOf(Piece.Leaf, PRICE);
         for (uint64 i = 0; i < 8; ++i) {
             (uint256 deposit,) = demandAs(AUDITOR, _s, leavesIn(0, 64 * i, 64));
             eq(deposit, 64 * (least << i), "twice as dear");
@@ -87,7 +87,7 @@ contract QueueTest is Steady {
 
     /// @dev The first of a queue costs what it did, whoever comes after.
     function test_halfOfWhatIsMoreIsBurnedWhenItIsAnswered() public {
-        uint256 least = demands.depositOf(Piece.Record);
+        uint256 least = demands.depositOf(Piece.Record, PRICE);
         for (uint64 i = 0; i < 4; ++i) {
             demand(_s, recordIn(i, 0));
         }

@@ -194,7 +194,7 @@ contract WithheldTest is Lapsed {
         uint256 end = _end();
         demands.close(ofLogs(_job), digests(2));
         credited(AUDITOR, STAKE / 2, "one prize");
-        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests), "both deposits");
+        eq(demands.credit(AUDITOR), 2 * demands.depositOf(Piece.Digests, PRICE), "both deposits");
         eq(_end(), end, "and no more time");
         closeRefused(ofLogs(_job), digests(2), IDemands.NoSuchDemand.selector);
     }
@@ -207,7 +207,7 @@ contract WithheldTest is Lapsed {
         demand(ofLogs(_job), digests(1));
         Place[] memory places = new Place[](1);
         places[0] = digests(2);
-        uint256 deposit = demands.depositOf(Piece.Digests);
+        uint256 deposit = demands.depositOf(Piece.Digests, PRICE);
         Subject memory s = ofLogs(_job);
         vm.deal(person(5), deposit);
         vm.prank(person(5));
@@ -280,7 +280,7 @@ contract WithheldTest is Lapsed {
         _lapse(ofLogs(_job), digests(1));
         eq(jobs.jobOf(_job).waiting, 0, "who waited, and is not the trainer, does not wait any more");
         credited(AUDITOR, 0, "there is nothing to win");
-        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Digests), "the deposit");
+        eq(demands.credit(AUDITOR), demands.depositOf(Piece.Digests, PRICE), "the deposit");
         _finalizedVoid();
         credited(person(2), STAKE / 2 + STAKE, "its stake is back");
         eq(address(jobs).balance, REWARD + 2 * STAKE, "nothing is minted or lost");

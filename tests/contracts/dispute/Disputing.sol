@@ -32,8 +32,8 @@ abstract contract Disputing is Base {
         Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(address(0x60A4D), 30 days)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(1 gwei, time)));
-    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, 1)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
@@ -122,6 +122,7 @@ abstract contract Disputing is Base {
         t.program = Large.program(k);
         (t.programFile, t.uri, t.referee) = (keccak256("program"), "https://client.example", address(referee));
         (t.slots, t.stake) = (1, STAKE);
+        (t.lowFee, t.highFee) = (1 gwei, 100 gwei);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (1 days, 1 days, 1 days);
         (t.rules.clock, t.rules.verdictPeriod, t.rules.appealPeriod) = (1 days, 1 days, 1 days);
         if (verifiers) {

@@ -279,14 +279,15 @@ contract EscrowTest is Market {
         Terms memory t = terms(1);
         t.referee = address(crook);
         job = post(t);
-        pass(2 * PERIOD);
+        join(job, person(2));
+        commit(job, person(2), 7);
+        reveal(job, person(2), 7);
     }
 
     function test_aCrookedRefereeHurtsItsOwnJobOnly() public {
         (CrookedReferee crook, uint256 job, uint256 honest) = _crooked();
         refuses(IJobs.NotReferee.selector);
         crook.resolve(honest, 1, 1, Reason.Timeout, new address[](0));
-        challenge(job, person(2), 7);
         challenge(job, person(3), 8);
         crook.resolve(job, 1, 1, Reason.Operator, new address[](0));
         refuses(IJobs.NoSuchMatch.selector);
@@ -298,7 +299,6 @@ contract EscrowTest is Market {
 
     function test_aCrookedRefereeCannotNameOneMatchTwice() public {
         (CrookedReferee crook, uint256 job,) = _crooked();
-        challenge(job, person(2), 7);
         challenge(job, person(3), 8);
         challenge(job, person(4), 9);
         commitChallenge(job, person(5), 10);
@@ -310,7 +310,6 @@ contract EscrowTest is Market {
     function test_aCrookedRefereeCannotComeBackWhileAMatchOpens() public {
         (CrookedReferee crook, uint256 job,) = _crooked();
         crook.setReenter();
-        challenge(job, person(2), 7);
         commitChallenge(job, person(3), 8);
         challengeRefused(
             job, person(3), 8, 2 * STAKE, ReentrancyGuardTransient.ReentrancyGuardReentrantCall.selector

@@ -202,7 +202,7 @@ contract PostTest is Market {
     }
 
     function deployNotary(uint32 minPeriod) external returns (address) {
-        return deploy("Notary.sol:Notary", abi.encode(registry, 1, minPeriod));
+        return deploy("Notary.sol:Notary", abi.encode(registry, 1, 1, minPeriod));
     }
 
     function test_aCommitmentGrowsOldInTheShortestPhase() public {

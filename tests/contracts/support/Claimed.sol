@@ -39,8 +39,8 @@ abstract contract Claimed is Base {
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(PRICE, time)));
-    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 0.1 ether, 60));
+    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
     Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
@@ -96,6 +96,7 @@ abstract contract Claimed is Base {
         t.referee = address(referee);
         t.slots = slots;
         t.stake = STAKE;
+        (t.lowFee, t.highFee) = (1 gwei, 100 gwei);
         (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
         t.rules = Rules({threshold: 2, verdictPeriod: PERIOD, appealPeriod: PERIOD, clock: CLOCK});
         t.verifiers = new address[](keys.length);

@@ -26,7 +26,8 @@ NAMES = (
 COMMIT_AGE = 2
 DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
 ABI_DIR = Path(referee_py.__file__).parent / "abi"
-GAS = hex(15_000_000)
+GAS, GAS_PRICE = hex(15_000_000), hex(1_000)
+"""NOTE: base fees here are of some wei, and stakes of some hundreds."""
 ANVIL_OPTIONS = (
     "--no-mining",
     "--auto-impersonate",
@@ -108,6 +109,7 @@ class Transaction:
 
     def wire(self) -> dict[str, str]:
         call = {"from": self.sender, "data": "0x" + self.data.hex(), "value": hex(self.value), "gas": GAS}
+        call["gasPrice"] = GAS_PRICE
         return {**call, "to": self.to} if self.to else call
 
 
@@ -115,6 +117,8 @@ class Chain:
     """anvil with all contracts deployed."""
 
     def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
+        """A stake is worth ``min_stake`` units of gas, each of one wei at least."""
+        self.base_fee = 0
         self._http = httpx.Client(base_url=url, timeout=60)
         self.timekeeper, self.registry, opset, examiner, self.court, self.panel, *rest = map(Contract, NAMES)
         self.judge, self.referee, self.demands, self.notary, self.jobs = rest
@@ -135,8 +139,8 @@ class Chain:
         self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)
         self._deploy(DEPLOYER, self.judge)
         self._deploy(DEPLOYER, self.referee, self.judge.address, self.panel.address)
-        self._deploy(DEPLOYER, self.demands, 1, self.timekeeper.address)
-        self._deploy(DEPLOYER, self.notary, self.registry.address, min_stake, COMMIT_AGE + 1)
+        self._deploy(DEPLOYER, self.demands, self.timekeeper.address)
+        self._deploy(DEPLOYER, self.notary, self.registry.address, min_stake, 1, COMMIT_AGE + 1)
         self._deploy(DEPLOYER, self.jobs, self.notary.address, self.demands.address, COMMIT_AGE)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
@@ -155,6 +159,7 @@ class Chain:
 
     def mine(self, transactions: Sequence[Transaction], now: int) -> list[bool]:
         """One block at ``now``; says of each transaction whether it was accepted."""
+        self.batch([("anvil_setNextBlockBaseFeePerGas", [hex(self.base_fee)])])
         hashes = self.batch([("eth_sendTransaction", [t.wire()]) for t in transactions])
         self.batch([("evm_mine", [{"timestamp": now}])])
         self.now = now
@@ -169,7 +174,8 @@ class Chain:
     def refusals(self, transactions: Sequence[Transaction], now: int) -> list[str | None]:
         """The name of the error each transaction would meet in a block at ``now``; None if it is accepted."""
         requests: list[Request] = [
-            ("eth_call", [t.wire(), "latest", {}, {"time": hex(now)}]) for t in transactions
+            ("eth_call", [t.wire(), "latest", {}, {"time": hex(now), "baseFee": hex(self.base_fee)}])
+            for t in transactions
         ]
         return [self._error(answer) for answer in self.batch(requests)]
 

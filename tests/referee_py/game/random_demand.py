@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.demand import DemandState, Piece, Place
-from referee_py.demand.contract import MAX_RANK, Subject, rank_of
+from referee_py.demand.contract import MAX_RANK, Subject, deposit_of, rank_of
 from referee_py.demand.pieces import check_place
 from referee_py.demand.solver import answer_of
 from referee_py.demand.state import OUTPUTS, LeafShown
@@ -153,12 +153,13 @@ class Auditors:
     def _deposits(self, subject: Subject, places: Sequence[Place]) -> int:
         """What these cost if each is new."""
         demands = self.game.book.demands
+        price = demands.price_of(self.game.job_id)
         try:
             opened, others = demands.open_of(subject, places[0])
         except Refusal:
             opened, others = 0, 0
         return sum(
-            demands.deposit_at(place.piece, min(rank_of(opened + k, others), MAX_RANK))
+            deposit_of(place.piece, price) << min(rank_of(opened + k, others), MAX_RANK)
             for k, place in enumerate(places)
         )
 

@@ -27,7 +27,7 @@ from .real import random_real_graph
 from .synthetic import Graph, random_graph, value
 from .synthetic_run import Run, random_lie
 
-MIN_STAKE = 100
+MIN_STAKE, MOST_LOW_FEE = 100, 100
 LEAVE_DELAY = 15
 
 
@@ -59,7 +59,7 @@ class Game:
         self.parties = [self._party(address(seed, k), honest=rng.random() < 0.3) for k in range(claims)]
         self.keys = [value("key", seed, k) for k in range(rng.randint(1, 3))]
         self.verifiers = tuple(str(Account.from_key(key).address) for key in self.keys)
-        self.bonds = [rng.randint(1, 10**6) for _ in self.keys]
+        self.bonds = [rng.randint(MIN_STAKE * MOST_LOW_FEE, 10**6) for _ in self.keys]
         self.bar, self.duels, self.auditors = Bar(self), Duels(self), Auditors(self)
         self.terms = JobTerms(
             program=self.graph.header,
@@ -70,6 +70,9 @@ class Game:
             challenge_period=rng.randint(5, 40),
             rules=(rules := self._rules(sane)),
             verifiers=self.verifiers if rules.threshold else (),
+            low_fee=(low := rng.choice((1, rng.randint(1, MOST_LOW_FEE)))),
+            high_fee=low + rng.choice((0, rng.randint(1, 10**4))),
+            watch_period=rng.choice((0, rng.randint(1, 40))),
         )
         self.reward = rng.randint(0, 10**6)
         self.job_id = 0
@@ -130,7 +133,10 @@ class Game:
             self.chain.referee.address,
             terms.slots,
             terms.stake,
+            terms.low_fee,
+            terms.high_fee,
             terms.train_period,
+            terms.watch_period,
             terms.reveal_period,
             terms.challenge_period,
             astuple(terms.rules),
@@ -235,20 +241,21 @@ class Game:
         arguments: tuple[Any, ...],
         apply: Callable[..., object],
         *,
-        stake: int = 0,
+        stake: int | None = None,
     ) -> Action:
         """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a ``stake``."""
         data = self.chain.jobs.calldata(name, *arguments)
-        if not stake:
+        if stake is None:
             transaction = Transaction(sender, self.chain.jobs.address, data)
             return Action(f"jobs.{name}", transaction, lambda now: apply(sender, now))
-        paid = stake + (self.rng.choice((-1, 1, 1000)) if self.rng.random() < 0.04 else 0)
+        paid = max(0, stake + (self.rng.choice((-1, 1, 1000)) if self.rng.random() < 0.04 else 0))
         transaction = Transaction(sender, self.chain.jobs.address, data, paid)
         return Action(f"jobs.{name}", transaction, lambda now: apply(sender, paid, now))
 
     def _join(self, _: Party, sender: str) -> Action:
+        stake = self.book.stake_of(self.job_id)
         return self._job_call(
-            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=self.terms.stake
+            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=stake
         )
 
     def _commit(self, party: Party, sender: str) -> Action:
@@ -271,14 +278,16 @@ class Game:
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
         logs = party.logs if self.rng.random() < 0.95 else value("other logs")
         apply = partial(self.book.reveal, self.job_id, claim, logs, salt)
-        return self._job_call("reveal", sender, (self.job_id, wire, logs, salt), apply)
+        taken = next((trainer.stake for trainer in self.job.trainers if trainer.owner == sender), 0)
+        rise = max(0, self.book.stake_of(self.job_id) - taken)
+        return self._job_call("reveal", sender, (self.job_id, wire, logs, salt), apply, stake=rise)
 
     def _challenge(self, party: Party, sender: str) -> Action:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
         apply = partial(self.book.challenge, self.job_id, claim, salt)
         # NOTE: what was the price when it was sent may not be it any more.
-        price = self.job.price_of(claim.root)
+        price = self.book.price_of(self.job_id, claim.root)
         return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=price)
 
     def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:

@@ -56,7 +56,7 @@ class Bar:
         if isinstance(move, Appeal | Escalate) and not self.game.sane:
             return None
         move = self._spoiled(move) if self.rng.random() < 0.08 else move
-        value = hearing.terms.stake if isinstance(move, Appeal) else 0
+        value = self.game.book.stake_of(self.game.job_id) if isinstance(move, Appeal) else 0
         if value and self.rng.random() < 0.08:
             value += self.rng.choice((-1, 1))
         return self._hearing_action(hearing, move, sender, value)

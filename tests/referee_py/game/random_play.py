@@ -29,7 +29,7 @@ from referee_py.trial.shown import said_hash
 
 from .actions import Action
 from .chain import COMMIT_AGE, DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
-from .random_game import LEAVE_DELAY, Game
+from .random_game import LEAVE_DELAY, MIN_STAKE, Game
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Cohort:
         self.chain, self.tally, self.rounds, self.clocks = chain, tally, rounds, clocks
         self.rng = Random(repr(("cohort", seed)))
         addresses = (to_checksum_address(c.address) for c in (chain.jobs, chain.referee, chain.panel))
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), commit_age=COMMIT_AGE)
+        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
         self.games = [Game(chain, self.book, (seed, k)) for k in range(size)]
         accounts = [account for game in self.games for account in game.accounts]
         self.tracked = [*accounts, BURNED]
@@ -122,6 +122,8 @@ class Cohort:
     def _round(self, live: Sequence[Game], instant: int) -> None:
         now = self.clocks.time(instant)
         self.book.behind = instant - now
+        if self.rng.random() < 0.2:
+            self.book.base_fee = self.chain.base_fee = self.rng.choice((0, self.rng.randint(0, 300)))
         chosen = [(game, game.act(now)) for game in live]
         live = [game for game, action in chosen if action]
         actions = [action for _, action in chosen if action]
@@ -166,6 +168,7 @@ class Cohort:
             self.book.panel.registry.register(self.book.panel.address, verifier, bond)
 
     def _post(self) -> None:
+        self.book.base_fee = self.chain.base_fee = 0
         at = self.chain.now + 1
         now, posts = self.clocks.time(at), [game.post() for game in self.games]
         assert all(self.chain.mine(posts, at)), "a job cannot be posted"
@@ -327,6 +330,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
         *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers),
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
         *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),
+        job.unrevealed,
         *(len(job.claims), len(job.groups)),
     )
 
@@ -334,7 +338,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
 def rows(job: Job) -> tuple[tuple[object, ...], ...]:
     """The slot holders, claims and groups of the contract."""
     return (
-        tuple((t.owner.lower(), t.revealed, t.commitment) for t in job.trainers),
+        tuple((t.owner.lower(), t.revealed, t.stake, t.commitment) for t in job.trainers),
         tuple(
             (c.owner.lower(), c.stake, c.group, c.slot, c.lost, c.collected, "http://party")
             for c in job.claims

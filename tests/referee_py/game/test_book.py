@@ -70,7 +70,7 @@ class Story:
             hashed = commitment(31337, JOBS, self.id, who(k), shown.root, shown.last, self.logs, salt)
             self.book.commit(self.id, hashed, who(k), self.now)
         for k, name in enumerate(names, 1):
-            self.book.reveal(self.id, claim(name), self.logs, salt, who(k), self.now)
+            self.book.reveal(self.id, claim(name), self.logs, salt, who(k), 0, self.now)
         return self
 
     def meaning(self, number: int, shown: Claim) -> Story:
@@ -85,7 +85,7 @@ class Story:
         """Claims that run, for its price unless another value is said."""
         shown = claim(name)
         self.meaning(number, shown)
-        value = self.job.price_of(shown.root) if value is None else value
+        value = self.book.price_of(self.id, shown.root) if value is None else value
         self.book.challenge(self.id, shown, bytes(32), who(number), value, self.now)
         self.staked += value
         return self
@@ -187,10 +187,13 @@ def test_claims_of_a_living_root_expect_the_next_speakers_at_twice_the_price_eac
 def test_new_roots_expect_each_dearer_by_a_sixteenth() -> None:
     story = Story(slots=1).trained("a")
     for k in range(40):
-        assert story.job.price_of(claim("b" if k == 0 else chr(500 + k)).root) == STAKE + k * STAKE // 16
+        assert (
+            story.book.price_of(story.id, claim("b" if k == 0 else chr(500 + k)).root)
+            == STAKE + k * STAKE // 16
+        )
         story.challenged(100 + k, "b" if k == 0 else chr(500 + k))
     assert (story.job.founded, story.job.followers) == (40, 0)
-    assert story.job.price_of(claim("a").root) == 2 * STAKE
+    assert story.book.price_of(story.id, claim("a").root) == 2 * STAKE
 
 
 def test_value_above_the_price_expect_credited_and_below_it_refused() -> None:
@@ -324,9 +327,9 @@ def test_another_cannot_copy_a_commitment() -> None:
     for k in (1, 2):
         story.book.join(story.id, who(k), STAKE, story.now)
         story.book.commit(story.id, hashed, who(k), story.now)
-    story.book.reveal(story.id, shown, bytes(32), salt, who(1), story.now)
+    story.book.reveal(story.id, shown, bytes(32), salt, who(1), 0, story.now)
     with pytest.raises(Refusal, match="committed"):
-        story.book.reveal(story.id, shown, bytes(32), salt, who(2), story.now)
+        story.book.reveal(story.id, shown, bytes(32), salt, who(2), 0, story.now)
 
 
 def test_rounded_job_expect_its_logs_kept_with_the_job_and_known_to_its_matches() -> None:

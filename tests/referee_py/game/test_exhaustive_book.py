@@ -87,7 +87,7 @@ class History:
         """Whether nobody claims a root, or somebody has lost it and one is left at most; and it can be claimed."""
         group = self.job.group_of(root)
         if group is None:
-            return self.phase is JobPhase.CHALLENGE
+            return self.phase is JobPhase.CHALLENGE and bool(self.job.claims)
         left = len(group.members) - group.spokesman
         open_ = self.phase is JobPhase.CHALLENGE or group.claimable(self.now)
         return group.spokesman > 0 and left < 2 and open_
@@ -105,7 +105,7 @@ class History:
         self.chosen[person] = name
 
     def reveal(self, person: str) -> None:
-        self.book.reveal(1, claim(self.chosen[person]), NO_LOGS, SALT, person, self.now)
+        self.book.reveal(1, claim(self.chosen[person]), NO_LOGS, SALT, person, 0, self.now)
 
     def commit_challenge(self, person: str, name: str) -> None:
         self.book.commit_challenge(1, _hashed(person, name), person, self.now)
@@ -113,7 +113,7 @@ class History:
 
     def challenge(self, person: str) -> None:
         shown = claim(self.chosen[person])
-        self.book.challenge(1, shown, SALT, person, self.job.price_of(shown.root), self.now)
+        self.book.challenge(1, shown, SALT, person, self.book.price_of(1, shown.root), self.now)
 
     def finalize(self) -> None:
         """Everybody collects."""
@@ -256,6 +256,9 @@ class World:
         staked = sum(one.stake for one in job.claims if one.owner == HONEST)
         assert staked or all(trainer.owner != HONEST for trainer in job.trainers)
         assert book.credits.get(HONEST, 0) >= staked
+        if not job.claims:
+            assert job.ended is JobPhase.UNCLAIMED, "nothing is claimed where no trainer has shown anything"
+            return
         assert job.ended is JobPhase.ACCEPTED
         assert job.accepted is not None
         assert job.groups[job.accepted].root == claim(RIGHT).root

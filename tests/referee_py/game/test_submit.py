@@ -45,7 +45,7 @@ class Dispute:
         hashed = commitment(31337, JOBS, self.job, TRAINER, true.root, true.last, logs, SALT)
         book.join(self.job, TRAINER, STAKE, self.now)
         book.commit(self.job, hashed, TRAINER, self.now)
-        book.reveal(self.job, _claim(true), logs, SALT, TRAINER, self.now)
+        book.reveal(self.job, _claim(true), logs, SALT, TRAINER, 0, self.now)
         lie = self.runs[1]
         hashed = commitment(31337, JOBS, self.job, CHALLENGER, lie.root, lie.last, NO_LOG, SALT)
         book.commit_challenge(self.job, hashed, CHALLENGER, self.now)

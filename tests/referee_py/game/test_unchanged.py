@@ -81,7 +81,7 @@ def test_double_claim_expect_refused() -> None:
 def test_late_moves_expect_refused() -> None:
     story = Story().trained("a", "a")
     join = lambda: story.book.join(story.id, who(5), STAKE, story.now)  # noqa: E731
-    reveal = lambda: story.book.reveal(story.id, claim("a"), bytes(32), SALT, who(1), story.now)  # noqa: E731
+    reveal = lambda: story.book.reveal(story.id, claim("a"), bytes(32), SALT, who(1), 0, story.now)  # noqa: E731
     refused(story, "WrongPhase", join)
     refused(story, "WrongPhase", reveal)
     story.meaning(5, claim("b"))

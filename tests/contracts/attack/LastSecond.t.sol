@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Demanded} from "../demands/Demanded.sol";
+import {Views} from "../support/Views.sol";
+import {Jobs} from "contracts/Jobs.sol";
+import {Demand, DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
+
+/// @notice Whoever claims a root in the last second leaves nobody the time to claim another. So nothing is claimed where no trainer has
+/// shown anything, because nobody else has trained there; and of what is claimed there is a challenge period to demand what it
+/// commits to.
+contract LastSecondTest is Demanded {
+    using Views for Jobs;
+
+    address private constant HOSTILE = address(0xBAD);
+
+    /// @dev A trainer who has committed shows nothing; a root of nobody's run would be the only one, and be accepted.
+    function test_aJobThatNobodyHasRevealedInIsNotClaimed() public {
+        vm.deal(HOSTILE, 2 * STAKE);
+        uint256 job = post(1);
+        join(job, HOSTILE);
+        commit(job, HOSTILE, 8);
+        pass(PERIOD); // it does not reveal
+        vm.warp(jobs.jobOf(job).challengeEnd - 2);
+        commitChallenge(job, person(2), 8);
+        inPhase(job, JobPhase.Challenge);
+        challengeRefused(job, person(2), 8, STAKE, IJobs.NothingRevealed.selector);
+        pass(1);
+        finalize(job);
+        inPhase(job, JobPhase.Unclaimed);
+        credited(CLIENT, REWARD, "the client is whole");
+        eq(burned(), STAKE, "the trainer's stake is burned");
+    }
+
+    /// @dev The root of a run that its author shows to nobody.
+    function test_ARootThatIsClaimedInTheLastSecondCanBeDemandedOf() public {
+        uint256 job = runClaimed();
+        vm.warp(jobs.jobOf(job).challengeEnd - 2);
+        Subject memory s = Subject(IJobs(address(jobs)), job, otherClaimed(job, person(2)));
+        pass(1);
+        inPhase(job, JobPhase.Closing);
+        uint256 until = jobs.groupsOf(job)[1].until;
+        eq(until, time.time() - 1 + PERIOD, "a challenge period");
+        vm.warp(until - 1);
+        demand(s, recordIn(0, 0));
+        refuses(IJobs.MatchesOpen.selector);
+        jobs.finalize(job);
+        uint256 id = jobs.groupsOf(job)[0].matchId;
+        vm.warp(referee.deadline(id) + 1);
+        referee.timeout(id); // both are silent
+        yes(jobs.claimsOf(job)[0].lost && jobs.claimsOf(job)[1].lost, "both have lost");
+    }
+
+    /// @dev Of the trainers' roots there was a challenge period to demand.
+    function test_aRootThatWasRevealedCannotBeDemandedOfLater() public {
+        uint256 job = runClaimed();
+        vm.warp(jobs.jobOf(job).challengeEnd);
+        demandRefused(ofClaim(job), recordIn(0, 1), IJobs.WrongPhase.selector);
+        jobs.finalize(job);
+    }
+
+    /// @dev What is open since a former life of a root keeps nobody from demanding it.
+    function test_aPlaceOfAFormerLifeIsDemandedAnew() public {
+        uint256 job = claimed(7);
+        Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
+        Place memory place = recordIn(0, 0);
+        demandAs(HOSTILE, s, one(place));
+        uint256 deposit = depositsOf(s, one(leafIn(0, 0, 0, 0)));
+        challenge(job, person(2), 8);
+        winByDefault(job, 8); // the trainer gives it away
+        challenge(job, person(3), 7);
+        eq(demands.demandOf(s, place).life, 1, "of the first life");
+        eq(demands.pending(s.jobs, job, 0, s.root, 2), 0, "nothing is open in this one");
+        pass(5);
+        demand(s, place);
+        Demand memory d = demands.demandOf(s, place);
+        eq(d.life, 2, "of the second");
+        yes(d.demander == AUDITOR && d.state == DemandState.Open, "the auditor's");
+        eq(d.until, time.time() + PERIOD, "with a period of its own");
+        yes(demands.credit(HOSTILE) > 0 && demands.credit(HOSTILE) <= deposit, "the first deposit is back");
+        eq(demands.pending(s.jobs, job, 0, s.root, 1), 0, "nothing is open in the first life");
+        eq(demands.pending(s.jobs, job, 0, s.root, 2), 1, "one in the second");
+    }
+}
