@@ -84,10 +84,10 @@ def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: objec
 
 
 def slot(commitment: bytes = NO_COMMITMENT, revealed: bool = False) -> dict[str, object]:
-    return {"trainers": (Trainer(ME, revealed, commitment),)}
+    return {"trainers": (Trainer(ME, revealed, 1, commitment),)}
 
 
-FULL = {"trainers": (Trainer(OTHER, False, ROOT), Trainer("0x" + "dd" * 20, False, ROOT))}
+FULL = {"trainers": (Trainer(OTHER, False, 1, ROOT), Trainer("0x" + "dd" * 20, False, 1, ROOT))}
 
 
 @pytest.mark.parametrize(

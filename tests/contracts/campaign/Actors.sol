@@ -201,8 +201,9 @@ abstract contract Actors is Stage {
             }
         }
         (JobPhase phase, Job memory j,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
+        if (j.reveals == 0) return;
         // NOTE: whoever cannot know the logs does not know which run is right.
-        if (j.finder != address(0) || (rounded[job] && (j.reveals == 0 || j.logs != runLogs()))) return;
+        if (j.finder != address(0) || (rounded[job] && j.logs != runLogs())) return;
         bool closed = phase == JobPhase.Closing;
         if (phase != JobPhase.Challenge && !closed) return;
         bytes32 truth = rootOf(TRUTH);
@@ -416,7 +417,7 @@ abstract contract Actors is Stage {
         (JobPhase phase, Job memory job,, StakedClaim[] memory claims,) = jobs.viewOf(id);
         if (job.finder != address(0)) ++withheld;
         if (job.acceptedRoot == rootOf(TRUTH)) return;
-        bool known = !rounded[id] || (job.reveals > 0 && job.logs == runLogs());
+        bool known = job.reveals > 0 && (!rounded[id] || job.logs == runLogs());
         if (watches[id] && known && phase != JobPhase.Void) {
             _break("where the honest watch the truth is accepted");
         }

@@ -123,7 +123,8 @@ abstract contract Ledger is Actors {
             if (!claim.lost) atRisk += claim.stake;
         }
         eq(group.atRisk, atRisk, "what a group risks is what its living members have staked");
-        yes(group.deaths > 0 || group.until == 0, "only who has died has an instant");
+        bool revealed = group.slots > 0 && group.deaths == 0;
+        yes(!revealed || group.until == 0, "what trainers reveal has no instant before it dies");
         bool alive = group.spokesman < group.members.length;
         yes(alive || group.deaths > 0, "each death counts");
     }
