@@ -261,8 +261,9 @@ class Snapshot:
     def ledger(self, job: Job) -> Ledger:
         """All that was demanded in a job, and all that was answered."""
         # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
-        events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
-        return read_ledger(events, self._client.deployment.jobs)
+        # SAFETY: anybody can write a Jobs contract that has a job of the same number.
+        topics = [None, job.id, int(self._client.deployment.jobs, 16)]
+        return read_ledger(list(self._events(self._contracts.demands, topics, EVENTS, MAX_DEMANDS)))
 
     def deposit(self, piece: Piece) -> int:
         """What a demand of such a piece costs at most, in wei."""

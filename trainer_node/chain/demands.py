@@ -39,7 +39,7 @@ class Ledger:
     answers: dict[tuple[bytes, Place], Answer] = field(default_factory=dict)
 
 
-def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
+def read_ledger(events: Sequence[Event]) -> Ledger:
     """The ledger that these events of one job tell, in their order. Raises RpcCorrupt.
 
     NOTE: the contract has checked every answer, but for what an answer shows besides: of a log, a page or a tensor that
@@ -48,8 +48,6 @@ def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
     ledger = Ledger()
     for event in events:
         args = event.args
-        if str(args["jobs"]).lower() != jobs.lower():
-            continue
         with guarded(f"event {event.name}"):
             root, place = bytes(args["root"]), _place(args["place"])
             if event.name == "Demanded":
