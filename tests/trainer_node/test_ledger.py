@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
+from referee_py.demand import Piece, Place
 from trainer_node.chain import Contracts
+from trainer_node.chain.demands import Demanded, read_ledger
+from trainer_node.chain.events import Event
+from trainer_node.errors import RpcCorrupt
 
 from .endpoint import ADDRESS, Endpoint, result
 
@@ -56,3 +60,30 @@ def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:
     job: Any = SimpleNamespace(id=JOB)
     assert not client.snapshot().ledger(job).open
     assert asked[0][1:] == [log["topics"][1], words[1]]
+
+
+ROOT, PLACE = b"\5" * 32, Place(Piece.RECORD, 1, 2)
+
+
+def event(name: str, **args: object) -> Event:
+    return Event(name, {"root": ROOT, "place": PLACE.wire(), **args}, 1, b"", 0)
+
+
+def demanded(life: int) -> Event:
+    return event("Demanded", demander=ADDRESS, life=life, until=1000 * life, rank=0)
+
+
+def test_a_demand_keeps_the_life_that_it_was_made_in() -> None:
+    assert read_ledger([demanded(3)]).open == {(ROOT, PLACE): Demanded(ROOT, PLACE, ADDRESS, 3, 3000, 0)}
+
+
+def test_a_place_of_a_former_life_is_closed_by_the_next_demand_of_it() -> None:
+    """In one transaction, in this order."""
+    ledger = read_ledger([demanded(1), event("Closed", lost=False), demanded(2)])
+    assert [demand.life for demand in ledger.open.values()] == [2]
+    assert not ledger.answered
+
+
+def test_a_closing_of_what_was_never_demanded_is_an_event_that_is_missing() -> None:
+    with pytest.raises(RpcCorrupt, match="not all events"):
+        read_ledger([event("Closed", lost=False), demanded(2)])

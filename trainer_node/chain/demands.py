@@ -21,11 +21,15 @@ MAX_DEMANDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """An open demand. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times."""
+    """An open demand. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times.
+
+    ``life``: which of the root's lives it was made in (:attr:`Group.life`); zero for the job's logs.
+    """
 
     root: bytes
     place: Place
     demander: str
+    life: int
     until: int
     rank: int
 
@@ -63,10 +67,10 @@ def read_ledger(events: Sequence[Event]) -> Ledger:
 
 
 def _demanded(root: bytes, place: Place, args: dict[str, Any]) -> Demanded:
-    until, rank = int(args["until"]), int(args["rank"])
+    life, until, rank = int(args["life"]), int(args["until"]), int(args["rank"])
     if rank > MAX_RANK:
         raise RpcCorrupt(f"a demand of rank {rank}; there is none above {MAX_RANK}")
-    return Demanded(root, place, str(args["demander"]), until, rank)
+    return Demanded(root, place, str(args["demander"]), life, until, rank)
 
 
 def _place(raw: Any) -> Place:
