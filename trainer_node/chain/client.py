@@ -39,6 +39,12 @@ from .views import MAX_CLAIMS, Group, Job, MatchInfo, job_view, match_view
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
 """Blocks a request for logs may span; public endpoints refuse more."""
+READINGS = 3
+"""How often the time is read if it is later than the block.
+
+NOTE: anvil answers a call at its newest block from the next one, if that is mined while the call waits; asked again it
+knows that the block is not the newest any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +129,15 @@ class Snapshot:
     @cached_property
     def now(self) -> int:
         """What contracts call now: the block's time less all pauses, in seconds."""
-        now = int(self._view(self._contracts.timekeeper, "time"))
-        if not 0 <= now <= self.block.timestamp:
-            raise RpcCorrupt(f"the clocks cannot say {now} in a block at {self.block.timestamp}")
-        return now
+        for _ in range(READINGS):
+            now = int(self._view(self._contracts.timekeeper, "time"))
+            if now <= self.block.timestamp:
+                return now
+        if not self.still_canonical():
+            raise RpcUnavailable(
+                f"block {self.block.number} was replaced while it was read; it is read again"
+            )
+        raise RpcCorrupt(f"the clocks cannot say {now} in a block at {self.block.timestamp}")
 
     @property
     def web3(self) -> Web3:
