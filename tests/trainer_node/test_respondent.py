@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import repops
-from hexbytes import HexBytes
 from web3 import Web3
 
 from referee_py.demand import Piece, Place
-from trainer_node.chain import Call, Contracts, Group
+from trainer_node.chain import Contracts, Group
 from trainer_node.chain.demands import Demanded, Ledger
 from trainer_node.replay import Replay
 from trainer_node.respondent import Respondent
 from trainer_node.store import Store
 
-from .desk import Remembered, job, tiny_package
+from .desk import Remembered, Sent, job, tiny_package
 from .endpoint import DEPLOYMENT
 
 ME, LOGS = "0x" + "aa" * 20, b"\7" * 32
 NOW = 500
-
-
-class Sent:
-    """Takes what would be sent."""
-
-    address: ClassVar[str] = ME
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-
-    def simulate(self, call: Call) -> None:
-        """The contract accepts whatever it is shown."""
-
-    def send(self, call: Call, *, timeout_s: float) -> Any:
-        assert timeout_s <= 60
-        self.calls.append(call)
-        return SimpleNamespace(gas_used=1)
 
 
 class Claimant:
@@ -57,14 +39,7 @@ class Claimant:
         snapshot: Any = SimpleNamespace(now=NOW, pending=lambda *_: 1, ledger=lambda _: ledger)
         respondent = Respondent(self.contracts, self.sent)  # type: ignore[arg-type]
         respondent.attend(snapshot, job(logs=LOGS), self.group, self.replay)
-        return [place for call in self.sent.calls for place in self._places(call.data)]
-
-    def _places(self, data: bytes) -> list[Place]:
-        function, arguments = self.contracts.demands.decode_function_input(HexBytes(data))
-        if function.fn_name == "multicall":
-            return [place for inner in arguments["data"] for place in self._places(inner)]
-        piece, *numbers = arguments["place"].values()
-        return [Place(Piece(piece), *numbers)]
+        return [place for call in self.sent.calls for place in self.sent.places(self.contracts.demands, call)]
 
 
 @pytest.fixture
