@@ -10,7 +10,9 @@ AssayError
 ├── Corrupt                  an artifact that is not what its name says (also HashMismatch and Unavailable)
 └── ChainError
     ├── RpcUnavailable       the node does not answer (also Unavailable): try again later
+    │   └── RpcRefused       it does not answer this; a smaller request may do
     ├── RpcCorrupt           the node answers nonsense
+    │   └── RpcTooLong       more than we take in one answer; a smaller request may do
     ├── WrongChain           the node serves another chain or another contract
     ├── Reverted             a call that the contract refuses; carries the decoded custom error
     ├── FeeTooHigh           the chain's base fee is above our cap
@@ -66,8 +68,16 @@ class RpcUnavailable(ChainError, Unavailable):
     """The RPC endpoint does not answer, or answers that it cannot."""
 
 
+class RpcRefused(RpcUnavailable):
+    """The RPC endpoint is there, but does not do this: it answers with an error of its own, or too slowly."""
+
+
 class RpcCorrupt(ChainError):
     """The RPC endpoint gave an answer of the wrong type or size."""
+
+
+class RpcTooLong(RpcCorrupt):
+    """The answer has more bytes than we take at once."""
 
 
 class WrongChain(ChainError):

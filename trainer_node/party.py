@@ -22,6 +22,7 @@ from referee_py.trial.solver import Operator
 
 from .acts import act
 from .chain import Call, HearingInfo, Job, Snapshot
+from .closer import Closer
 from .counsel import Counsel
 from .decide import Do, appeal_bond, offer, seats, top_up, unripe
 from .demander import Demander
@@ -89,6 +90,7 @@ class Party:
         self._player: Player | None = None
         self._counsel: Counsel | None = None
         self._respondent: Respondent | None = None
+        self._closer: Closer | None = None
         self._demander: Demander | None = None
         self._over: set[int] = set()
         self._unripe: set[tuple[int, int]] = set()
@@ -99,6 +101,7 @@ class Party:
             self._player = Player(node.client.contracts, node.transactions, opponents)
             self._counsel = Counsel(node.client.contracts, node.transactions, opponents, node.stop)
             self._respondent = Respondent(node.client.contracts, node.transactions)
+            self._closer = Closer(node.client.contracts, node.transactions)
         if node.transactions is not None and demands:
             limit = node.settings.max_demands
             self._demander = Demander(node.client.contracts, node.transactions, workshop, limit)
@@ -138,17 +141,18 @@ class Party:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
         demanded = own is None and self._demander is not None and self._demander.attend(snapshot, job)
+        due: list[Callable[[], None]] = []
+        if own is not None:
+            due.append(partial(self._dispute, snapshot, job, own, hearings))
+            if at_stake:
+                due.append(partial(self._respond, snapshot, job, own))
+            if self._closer is not None:
+                due.append(partial(self._closer.attend, snapshot, job, own.root))
+        due += [partial(self._act, snapshot, job, act, own) for act in acts]
         # SAFETY: what keeps us from one of these, somebody may have made, and must not keep us from the next.
-        try:
-            if own is not None:
-                self._dispute(snapshot, job, own, hearings)
-        finally:
-            try:
-                if own is not None and at_stake:
-                    self._respond(snapshot, job, own)
-            finally:
-                for act in acts:
-                    self._act(snapshot, job, act, own)
+        with contextlib.ExitStack() as last_to_first:
+            for turn in reversed(due):
+                last_to_first.callback(turn)
         return ours or demanded or (own is not None and job.open_matches > 0)
 
     def _reserve(self, job: Job, bond: int) -> None:

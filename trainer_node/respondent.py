@@ -41,10 +41,14 @@ class Respondent:
         self._transactions = transactions
 
     def attend(self, snapshot: Snapshot, job: Job, own: Group, replay: Replay) -> None:
-        """Answer what is demanded of the job's logs and of our root. Raises RpcUnavailable and RpcCorrupt."""
+        """Answer what is demanded of the job's logs and of our root. Raises RpcUnavailable and RpcCorrupt.
+
+        NOTE: what was demanded of our root in former lives costs nobody anything any more.
+        """
         if not snapshot.pending(job, own):
             return
-        due = [d for d in snapshot.ledger(job).open.values() if d.root in (own.root, job.logs)]
+        ours = (own.root, own.life), (job.logs, 0)
+        due = [d for d in snapshot.ledger(job).open.values() if (d.root, d.life) in ours]
         for demand in due:
             # NOTE: what is late of our own root would cost us the claim; that is for others to say.
             if snapshot.now > demand.until and demand.place.piece.of_logs:

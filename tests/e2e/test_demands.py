@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import Job, JobPhase
 from trainer_node.chain.demands import Ledger
+from trainer_node.config import Mode
 from trainer_node.faults import Fault
 from trainer_node.respondent import MAX_BATCH_BYTES, MAX_BATCH_GAS
 from trainer_node.service import Node
@@ -221,6 +223,24 @@ def test_a_record_that_nobody_shows_loses_the_claim(anvil: Anvil, tmp_path: Path
         assert outcome.profit["trainer-0"] == -STAKE
         assert outcome.profit["challenger"] == STAKE // 2 + REWARD, "it has claimed what was given away"
         assert outcome.matches == []
+
+
+def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """It stakes nothing, and knows better. The liar goes away when he has claimed."""
+    with Arena(anvil, tmp_path, bundle, trainers=[Fault.POISON_DATA], mode=Mode.DEFEND) as arena:
+        job = until_claimed(arena)
+        demand(arena, job, job.groups[0].root, Place(Piece.RECORD, 0, 0))
+        arena.skip(PERIOD_S + 1)
+        challenger = arena.members[-1]
+        for _ in range(500):
+            challenger.part.tick()
+            if arena.client.snapshot().job(job.id).claims[0].lost:
+                break
+            assert challenger.workshop is not None
+            time.sleep(0.1 if challenger.workshop.busy else 0.01)
+        else:
+            raise AssertionError("nobody has closed what is late")
+        assert arena.client.snapshot().job(job.id).groups[0].dead
 
 
 def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path) -> None:

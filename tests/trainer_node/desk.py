@@ -7,15 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import repops
+from hexbytes import HexBytes
+from web3.contract import Contract
 
+from referee_py.demand import Piece, Place
 from referee_py.execute import Run
 from referee_py.panel.state import Rules
 from referee_py.program import Program, Terms
 from tests.referee_py.program import tiny
-from trainer_node.chain import Job, JobPhase
+from trainer_node.chain import Call, Job, JobPhase
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
 from trainer_node.package import Package
@@ -97,6 +101,31 @@ def job(number: int = 1, **changes: Any) -> Job:
         "stake_gas": 1,
     }
     return Job(**{**values, **changes})
+
+
+@dataclass
+class Sent:
+    """Takes the transactions that would be sent; the contracts would accept all of them."""
+
+    address: str = "0x" + "aa" * 20
+    calls: list[Call] = field(default_factory=list)
+
+    def simulate(self, call: Call) -> None:
+        """It is accepted."""
+
+    def send(self, call: Call, *, timeout_s: float) -> Any:
+        assert timeout_s <= 60
+        self.calls.append(call)
+        return SimpleNamespace(gas_used=1)
+
+    def places(self, contract: Contract, call: Call) -> list[Place]:
+        """Which places a call to the contract of demands names."""
+        function, arguments = contract.decode_function_input(HexBytes(call.data))
+        if function.fn_name == "multicall":
+            inner = [Call(call.action, call.to, data) for data in arguments["data"]]
+            return [place for one in inner for place in self.places(contract, one)]
+        piece, *numbers = arguments["place"].values()
+        return [Place(Piece(piece), *numbers)]
 
 
 @dataclass

@@ -123,14 +123,19 @@ class Town:
     def claim_two(
         self, job: int, uris: tuple[str | bytes, str | bytes] = ("http://one", "http://two")
     ) -> None:
+        one, two = self.people[1:3]
+        self.claim(job, (one, RUN, uris[0]), (two, LIED_RUN, uris[1]))
+
+    def claim(self, job: int, *claims: tuple[TransactionManager, Tree, str | bytes]) -> None:
+        """By whoever takes the job's slots, all of them."""
         jobs = self.contracts.jobs
-        for person in self.people[1:3]:
+        for person, _, _ in claims:
             person.send(Call.of(jobs, "join", job, value=self.stake))
-        for person, tree in zip(self.people[1:3], (RUN, LIED_RUN), strict=True):
+        for person, tree, _ in claims:
             where = (31337, str(jobs.address), job, person.address)
             hashed = commitment(*where, tree.root, tree.leaves[-1], bytes(32), h(9))
             person.send(Call.of(jobs, "commit", job, hashed))
-        for person, tree, uri in zip(self.people[1:3], (RUN, LIED_RUN), uris, strict=True):
+        for person, tree, uri in claims:
             text = uri if isinstance(uri, str) else "x" * len(uri)
             call = Call.of(
                 jobs, "reveal", job, (tree.root, tree.leaves[-1], tree.path(3), text), bytes(32), h(9)

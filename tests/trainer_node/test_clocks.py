@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from trainer_node.chain.outbox import Call
 from trainer_node.chain.pauses import read_pauses
 from trainer_node.chain.retrace import recorded, retrace
 from trainer_node.deploy import NOBODY
-from trainer_node.errors import Reverted, RpcCorrupt
+from trainer_node.errors import Reverted, RpcCorrupt, RpcUnavailable
 
+from .endpoint import Endpoint, result
 from .test_client import RUN, Town
 
 BUDGET = 500
@@ -144,6 +146,48 @@ def test_an_endpoint_that_hides_a_pause_is_noticed(town: Town, monkeypatch: pyte
     monkeypatch.setattr(chain_client, "read_events", lambda *_: iter(()))
     with pytest.raises(RpcCorrupt, match="not all events"):
         snapshot.instant(snapshot.block.number)
+
+
+class Moving:
+    """A block at 1000, and what the clocks say, one reading after the other; the last for good."""
+
+    def __init__(self, endpoint: Endpoint, *times: int) -> None:
+        self.times, self.hash = list(times), "11"
+        endpoint.answer = self._answer
+        self.snapshot = endpoint.client().snapshot()
+
+    def _answer(self, request: dict) -> tuple[int, bytes]:
+        if request["method"] == "eth_getBlockByNumber":
+            return 200, result(
+                request, {"number": "0x5", "hash": "0x" + self.hash * 32, "timestamp": "0x3e8"}
+            )
+        said = self.times.pop(0) if len(self.times) > 1 else self.times[0]
+        return 200, result(request, "0x" + said.to_bytes(32, "big").hex())
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.close()
+
+
+@pytest.mark.parametrize("times", [(1030, 1000), (1030, 1060, 990)])
+def test_a_time_of_the_next_block_is_read_again(endpoint: Endpoint, times: tuple[int, ...]) -> None:
+    """As anvil gives it, if it mines while it is asked."""
+    assert Moving(endpoint, *times).snapshot.now == times[-1]
+
+
+def test_a_time_that_stays_after_the_blocks_is_refused(endpoint: Endpoint) -> None:
+    with pytest.raises(RpcCorrupt, match="cannot say 1060 in a block at 1000"):
+        _ = Moving(endpoint, 1030, 1060).snapshot.now
+
+
+def test_the_time_of_a_block_that_was_replaced_is_an_outage(endpoint: Endpoint) -> None:
+    moving = Moving(endpoint, 1030)
+    moving.hash = "22"
+    with pytest.raises(RpcUnavailable, match="block 5 was replaced"):
+        _ = moving.snapshot.now
 
 
 def test_a_time_after_the_blocks_is_refused(town: Town) -> None:

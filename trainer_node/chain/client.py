@@ -38,6 +38,12 @@ from .views import MAX_CLAIMS, Group, Job, MatchInfo, job_view, match_view
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
 """Blocks a request for logs may span; public endpoints refuse more."""
+READINGS = 3
+"""How often the time is read if it is later than the block.
+
+NOTE: anvil answers a call at its newest block from the next one, if that is mined while the call waits; asked again it
+knows that the block is not the newest any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +136,15 @@ class Snapshot:
     @cached_property
     def now(self) -> int:
         """What contracts call now: the block's time less all pauses, in seconds."""
-        now = int(self._view(self._contracts.timekeeper, "time"))
-        if not 0 <= now <= self.block.timestamp:
-            raise RpcCorrupt(f"the clocks cannot say {now} in a block at {self.block.timestamp}")
-        return now
+        for _ in range(READINGS):
+            now = int(self._view(self._contracts.timekeeper, "time"))
+            if now <= self.block.timestamp:
+                return now
+        if not self.still_canonical():
+            raise RpcUnavailable(
+                f"block {self.block.number} was replaced while it was read; it is read again"
+            )
+        raise RpcCorrupt(f"the clocks cannot say {now} in a block at {self.block.timestamp}")
 
     @property
     def web3(self) -> Web3:
@@ -277,8 +288,9 @@ class Snapshot:
     def ledger(self, job: Job) -> Ledger:
         """All that was demanded in a job, and all that was answered."""
         # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
-        events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
-        return read_ledger(events, self._client.deployment.jobs)
+        # SAFETY: anybody can write a Jobs contract that has a job of the same number.
+        topics = [None, job.id, int(self._client.deployment.jobs, 16)]
+        return read_ledger(list(self._events(self._contracts.demands, topics, EVENTS, MAX_DEMANDS)))
 
     # ------------------------------------------------------------------ hearings and trials
 

@@ -21,11 +21,15 @@ MAX_DEMANDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """An open demand. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times."""
+    """An open demand. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times.
+
+    ``life``: which of the root's lives it was made in (:attr:`Group.life`); zero for the job's logs.
+    """
 
     root: bytes
     place: Place
     demander: str
+    life: int
     until: int
     rank: int
     price: int
@@ -46,7 +50,7 @@ class Ledger:
     answers: dict[tuple[bytes, Place], Answer] = field(default_factory=dict)
 
 
-def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
+def read_ledger(events: Sequence[Event]) -> Ledger:
     """The ledger that these events of one job tell, in their order. Raises RpcCorrupt.
 
     NOTE: the contract has checked every answer, but for what an answer shows besides: of a log, a page or a tensor that
@@ -55,8 +59,6 @@ def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
     ledger = Ledger()
     for event in events:
         args = event.args
-        if str(args["jobs"]).lower() != jobs.lower():
-            continue
         with guarded(f"event {event.name}"):
             root, place = bytes(args["root"]), _place(args["place"])
             if event.name == "Demanded":
@@ -72,10 +74,10 @@ def read_ledger(events: Sequence[Event], jobs: str) -> Ledger:
 
 
 def _demanded(root: bytes, place: Place, args: dict[str, Any]) -> Demanded:
-    until, rank = int(args["until"]), int(args["rank"])
+    life, until, rank = int(args["life"]), int(args["until"]), int(args["rank"])
     if rank > MAX_RANK:
         raise RpcCorrupt(f"a demand of rank {rank}; there is none above {MAX_RANK}")
-    return Demanded(root, place, str(args["demander"]), until, rank, int(args["price"]))
+    return Demanded(root, place, str(args["demander"]), life, until, rank, int(args["price"]))
 
 
 def _place(raw: Any) -> Place:

@@ -31,10 +31,12 @@ from web3.middleware import AttributeDictMiddleware
 from web3.providers.base import JSONBaseProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from ..errors import ChainError, Reverted, RpcCorrupt, RpcUnavailable, WrongChain
+from ..errors import ChainError, Reverted, RpcCorrupt, RpcRefused, RpcTooLong, RpcUnavailable, WrongChain
 
 DEFAULT_TIMEOUT_S = 10.0
 DEFAULT_MAX_BYTES = 32 << 20
+CONTENT_TOO_LARGE = 413
+"""The HTTP status with which some endpoints refuse a request for too much."""
 
 Decoder = Callable[[bytes], tuple[str, dict[str, Any]]]
 """Name and arguments of the error in revert data."""
@@ -74,14 +76,18 @@ class BoundedProvider(JSONBaseProvider):
                 for chunk in response.iter_bytes():
                     answer += chunk
                     if len(answer) > self._max_bytes:
-                        raise RpcCorrupt(
+                        raise RpcTooLong(
                             f"{method}: the answer exceeds {self._max_bytes} bytes (limits.rpc_bytes)"
                         )
                     if time.monotonic() > deadline:
-                        raise RpcUnavailable(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
+                        raise RpcRefused(f"{method}: not answered within {2 * self._timeout_s:.0f} s")
                 status = response.status_code
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RpcUnavailable(f"RPC {self._shown}: {type(error).__name__} {error}".strip()) from error
+        if status == CONTENT_TOO_LARGE:
+            raise RpcRefused(
+                f"RPC {self._shown}: HTTP {status}, {bytes(answer[:300]).decode(errors='replace')}"
+            )
         if status != 200:
             raise RpcUnavailable(f"RPC {self._shown}: HTTP {status}")
         return _parse(method, bytes(answer), number)
@@ -141,7 +147,7 @@ def _lenient_codec() -> ABICodec:
 
 @contextlib.contextmanager
 def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
-    """Turn whatever web3 raises inside into RpcUnavailable, RpcCorrupt or Reverted."""
+    """Turn whatever web3 raises inside into RpcRefused, RpcCorrupt or Reverted."""
     try:
         yield
     except (ChainError, AssertionError):
@@ -151,7 +157,7 @@ def guarded(action: str, decode: Decoder | None = None) -> Iterator[None]:
         name, values = decode(data) if decode else ("revert", {"message": str(error.message)})
         raise Reverted(action, name, values, data) from error
     except Web3RPCError as error:
-        raise RpcUnavailable(f"{action}: the RPC endpoint answers: {str(error.message)[:300]}") from error
+        raise RpcRefused(f"{action}: the RPC endpoint answers: {str(error.message)[:300]}") from error
     except (
         BadFunctionCallOutput,
         DecodingError,

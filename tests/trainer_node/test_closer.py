@@ -1,0 +1,171 @@
+"""Which late demands a node closes, and how seldom it reads for it what was demanded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from web3 import Web3
+
+from referee_py.demand import Piece, Place
+from trainer_node.chain import Contracts, Group, Job, JobPhase
+from trainer_node.chain.demands import Demanded, Ledger
+from trainer_node.closer import Closer
+
+from .desk import Sent, job, rules
+from .endpoint import DEPLOYMENT
+from .test_client import LIED_RUN, RUN, Town
+
+RIGHT, WRONG = b"\1" * 32, b"\2" * 32
+OTHER = "0x" + "bb" * 20
+NOW, PERIOD = 5000, 1000
+WAITS = Group(1, WRONG, b"", 0, 1, 1, 0, (1, 2))
+"""The liars', in its second life."""
+LIARS = job(
+    phase=JobPhase.CHALLENGE,
+    rules=replace(rules(), verdict_period=PERIOD),
+    waiting=1,
+    groups=(Group(0, RIGHT, b"", 0, 1, 1, 0, (0,)), WAITS),
+)
+
+
+class Chain:
+    """What is demanded in the job, and how often that was read."""
+
+    def __init__(self) -> None:
+        self.demands: list[Demanded] = []
+        self.now, self.read = NOW, 0
+
+    def pending(self, _job: Job, _group: Group) -> int:
+        return len(self.demands)
+
+    def ledger(self, _job: Job) -> Ledger:
+        self.read += 1
+        return Ledger(open={(demand.root, demand.place): demand for demand in self.demands})
+
+
+class Room:
+    """A node that has found what is right."""
+
+    def __init__(self) -> None:
+        self.chain, self.sent = Chain(), Sent()
+        self.contracts = Contracts(Web3(), DEPLOYMENT)
+        self.closer = Closer(self.contracts, self.sent)  # type: ignore[arg-type]
+
+    def attend(self, about: Job = LIARS, right: bytes = RIGHT) -> list[int]:
+        """The nodes whose records' demands it closes."""
+        self.sent.calls.clear()
+        snapshot: Any = self.chain
+        self.closer.attend(snapshot, about, right)
+        contract = self.contracts.demands
+        return [place.node for call in self.sent.calls for place in self.sent.places(contract, call)]
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def record(node: int, until: int, *, root: bytes = WRONG, life: int = 2, who: str = OTHER) -> Demanded:
+    return Demanded(root, Place(Piece.RECORD, 0, node), who, life, until, 0)
+
+
+def test_one_late_demand_is_closed_the_first(room: Room) -> None:
+    room.chain.demands = [record(0, NOW), record(1, NOW - 1), record(2, NOW - 2), record(3, NOW - 1)]
+    assert room.attend() == [2]
+
+
+def test_a_demand_of_our_own_comes_first(room: Room) -> None:
+    """Half of the stakes is for whoever demanded what is closed. An address may be written in either case."""
+    room.chain.demands = [record(0, NOW - 2), record(1, NOW - 1, who="0x" + "AA" * 20)]
+    assert room.attend() == [1]
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        pytest.param(record(0, NOW), id="in time"),
+        pytest.param(record(0, NOW - 1, life=1), id="of a former life"),
+        pytest.param(record(0, NOW - 1, root=RIGHT), id="of a group that plays"),
+    ],
+)
+def test_what_nobody_loses_by_is_left(room: Room, demand: Demanded) -> None:
+    room.chain.demands = [demand]
+    assert room.attend() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"waiting": 0}, id="what is right waits"),
+        pytest.param({"waiting": None}, id="nobody waits"),
+        pytest.param({"waiting": 7}, id="an endpoint says that nobody's group waits"),
+        pytest.param({"groups": (LIARS.groups[0], replace(WAITS, spokesman=2))}, id="the group is dead"),
+        pytest.param({"phase": JobPhase.ACCEPTED}, id="the job is over"),
+    ],
+)
+def test_nothing_is_read_where_nothing_can_be_lost(room: Room, changes: dict[str, Any]) -> None:
+    room.chain.demands = [record(0, NOW - 1), record(1, NOW - 1, root=RIGHT)]
+    assert room.attend(replace(LIARS, **changes)) == []
+    assert room.chain.read == 0
+
+
+def test_nothing_is_read_where_nothing_is_demanded(room: Room) -> None:
+    assert room.attend() == []
+    assert room.chain.read == 0
+
+
+def test_the_ledger_is_read_again_when_something_may_be_late(room: Room) -> None:
+    room.chain.demands = [record(0, NOW + 10), record(1, NOW + 20)]
+    for now in range(NOW, NOW + 11):
+        room.chain.now = now
+        assert room.attend() == []
+    assert room.chain.read == 1
+    room.chain.now = NOW + 11
+    assert room.attend() == [0]
+    assert room.chain.read == 2
+
+
+def test_the_ledger_is_read_once_a_verdict_period_at_least(room: Room) -> None:
+    """What is demanded after it was read may be late that much later, before what was open then."""
+    room.chain.demands = [record(0, NOW + 5 * PERIOD)]
+    assert room.attend() == []
+    room.chain.demands.append(record(1, NOW + PERIOD))
+    room.chain.now = NOW + PERIOD
+    assert room.attend() == []
+    assert room.chain.read == 1
+    room.chain.now = NOW + PERIOD + 1
+    assert room.attend() == [1]
+
+
+def test_the_ledger_is_read_again_in_another_life(room: Room) -> None:
+    room.chain.demands = [record(0, NOW + 10)]
+    assert room.attend() == []
+    room.chain.demands = [record(0, NOW - 1, life=3)]
+    again = replace(WAITS, deaths=2, spokesman=2, members=(1, 2, 3))
+    assert room.attend(replace(LIARS, groups=(LIARS.groups[0], again))) == [0]
+
+
+def test_the_contracts_take_it_and_the_liar_loses(anvil, tmp_path: Path) -> None:
+    town = Town(anvil.url, anvil.keys[:4], tmp_path)
+    job_id = town.post(slots=1)
+    liar, watcher = town.people[2:4]
+    town.claim(job_id, (liar, LIED_RUN, "http://two"))
+    place, snapshot = Place(Piece.RECORD, 0, 0), town.client.snapshot()
+    deposit = snapshot.deposit(Piece.RECORD)
+    town.people[1].send(town.contracts.demand(job_id, LIED_RUN.root, [place], deposit))
+    closer = Closer(town.contracts, watcher)
+
+    def lost() -> bool:
+        snapshot = town.client.snapshot()
+        closer.attend(snapshot, snapshot.job(job_id), RUN.root)
+        return town.client.snapshot().job(job_id).claims[0].lost
+
+    period = snapshot.job(job_id).rules.verdict_period
+    assert not lost()
+    town.rpc("evm_increaseTime", period + 2)
+    town.rpc("evm_mine")
+    assert lost()
+    assert town.client.snapshot().credit(town.people[1].address) == deposit + town.stake // 2

@@ -1,0 +1,165 @@
+"""Ranges of events that are too much, for the endpoint or for us, are read in halves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from trainer_node.chain import ChainClient, Contracts
+from trainer_node.chain.events import Event, read_events
+from trainer_node.errors import RpcRefused, RpcTooLong, RpcUnavailable
+
+from .endpoint import ADDRESS, Endpoint, result
+
+MATCH = 7
+LAST = 99
+BLOCKS = (0, 12, 12, 12, 13, 50, 98, 99)
+"""Where the logs are."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.close()
+
+
+class Logs:
+    """The logs of a chain, and the ranges that were asked for. ``refuse`` says no to as many logs."""
+
+    def __init__(
+        self, client: ChainClient, refuse: Callable[[dict, int], tuple[int, bytes] | None], data: int = 0
+    ) -> None:
+        self.contract = Contracts(client.web3, client.deployment).demands
+        self._web3, self._refuse, self._data = client.web3, refuse, data
+        self.asked: list[tuple[int, int]] = []
+
+    def answer(self, request: dict) -> tuple[int, bytes]:
+        asked = request["params"][0]
+        first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
+        self.asked.append((first, last))
+        logs = [self._log(asked, i, block) for i, block in enumerate(BLOCKS) if first <= block <= last]
+        return self._refuse(request, len(logs)) or (200, result(request, logs))
+
+    def read(self, span: int = 64) -> list[Event]:
+        return list(read_events(self._web3, self.contract, [None, MATCH], ("Withdrawn",), 0, LAST, span))
+
+    def _log(self, asked: dict, index: int, block: int) -> dict:
+        return {
+            "address": ADDRESS,
+            "topics": [asked["topics"][0][0], "0x" + MATCH.to_bytes(32, "big").hex()],
+            "data": "0x" + (5).to_bytes(32, "big").hex() + "00" * self._data,
+            "blockNumber": hex(block),
+            "blockHash": "0x" + "11" * 32,
+            "transactionHash": "0x" + "33" * 32,
+            "transactionIndex": "0x0",
+            "logIndex": hex(index),
+            "removed": False,
+        }
+
+
+def taken(_request: dict, _count: int) -> None:
+    """Nothing is refused."""
+
+
+def error(request: dict, code: int, message: str) -> bytes:
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
+    ).encode()
+
+
+def more_than(most: int, status: int = 200) -> Callable[[dict, int], tuple[int, bytes] | None]:
+    """An endpoint that gives no more logs at once."""
+
+    def refuse(request: dict, count: int) -> tuple[int, bytes] | None:
+        said = f"query returned more than {most} results"
+        return (status, error(request, -32005, said)) if count > most else None
+
+    return refuse
+
+
+@pytest.mark.parametrize("status", [200, 413])
+def test_a_range_that_is_refused_is_read_in_halves(endpoint: Endpoint, status: int) -> None:
+    logs = Logs(endpoint.client(), more_than(3, status))
+    endpoint.answer = logs.answer
+    assert [event.block for event in logs.read()] == list(BLOCKS)
+    assert [event.index for event in logs.read()] == list(range(len(BLOCKS)))
+    halves = [(0, 63), (0, 31), (0, 15), (0, 7), (8, 15), (8, 11), (12, 15), (12, 13), (12, 12), (13, 13)]
+    assert logs.asked == 2 * [*halves, (14, 15), (16, 31), (32, 63), (64, 99)]
+
+
+def test_a_range_that_is_not_refused_is_read_at_once(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), taken)
+    endpoint.answer = logs.answer
+    assert [event.block for event in logs.read()] == list(BLOCKS)
+    assert logs.asked == [(0, 63), (64, 99)]
+
+
+def test_a_range_of_more_bytes_than_we_take_is_read_in_halves(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), taken, data=100_000)  # 200,000 digits each, of a mebibyte
+    endpoint.answer = logs.answer
+    assert [event.block for event in logs.read()] == list(BLOCKS)
+    assert logs.asked[:2] == [(0, 63), (0, 31)]
+
+
+def test_an_answer_that_comes_too_slowly_is_read_in_halves(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds for each log, of ten for an answer."""
+    client, clock = endpoint.client(timeout_s=5.0), [0]
+    logs = Logs(client, taken)
+
+    def slowly(request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        _, body = logs.answer(asked)
+        pieces = body.split(b'"address"')
+
+        def drip() -> Iterator[bytes]:
+            yield pieces[0]
+            for piece in pieces[1:]:
+                clock[0] += 2
+                yield b'"address"' + piece
+
+        return httpx.Response(200, content=drip())
+
+    provider = client.web3.provider
+    monkeypatch.setattr(provider, "_client", httpx.Client(transport=httpx.MockTransport(slowly)))
+    monkeypatch.setattr("trainer_node.chain.rpc.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert [event.block for event in logs.read()] == list(BLOCKS)
+    assert logs.asked == [(0, 63), (0, 31), (32, 63), (64, 99)]
+
+
+def test_one_block_that_is_too_long_names_the_limit_and_the_remedy(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), taken, data=400_000)
+    endpoint.answer = logs.answer
+    said = r"exceeds 1048576 bytes \(limits.rpc_bytes\), for block 12 alone; raise limits.rpc_bytes"
+    with pytest.raises(RpcTooLong, match=said):
+        logs.read()
+
+
+def test_one_block_that_is_refused_names_the_limit_and_the_remedy(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), more_than(2))
+    endpoint.answer = logs.answer
+    said = "query returned more than 2 results.*, for block 12 alone; set another rpc_url"
+    with pytest.raises(RpcRefused, match=said):
+        logs.read()
+
+
+def test_an_endpoint_that_refuses_everything_is_asked_a_few_times(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), lambda request, _: (200, error(request, -32005, "rate limit")))
+    endpoint.answer = logs.answer
+    with pytest.raises(RpcUnavailable, match="rate limit"):
+        logs.read()
+    assert [last - first + 1 for first, last in logs.asked] == [64, 32, 16, 8, 4, 2, 1]
+
+
+def test_an_endpoint_that_is_out_is_asked_once(endpoint: Endpoint) -> None:
+    logs = Logs(endpoint.client(), lambda *_: (503, b""))
+    endpoint.answer = logs.answer
+    with pytest.raises(RpcUnavailable, match="HTTP 503"):
+        logs.read()
+    assert len(logs.asked) == 1

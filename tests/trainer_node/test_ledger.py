@@ -1,0 +1,89 @@
+"""What was demanded in a job and what became of it, from events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+
+from referee_py.demand import Piece, Place
+from trainer_node.chain import Contracts
+from trainer_node.chain.demands import Demanded, read_ledger
+from trainer_node.chain.events import Event
+from trainer_node.errors import RpcCorrupt
+
+from .endpoint import ADDRESS, Endpoint, result
+
+JOB = 7
+OTHER_JOBS = "0x" + "ab" * 20
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+    yield endpoint
+    endpoint.close()
+
+
+def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:
+    """Somebody has closed a demand of a job of the same number, in a Jobs contract of his own."""
+    client = endpoint.client()
+    topic = Contracts(client.web3, client.deployment).demands.events.Closed().topic
+    words = ["0x" + "00" * 12 + address.removeprefix("0x").lower() for address in (OTHER_JOBS, ADDRESS)]
+    place = (2, 0, 0, 0, 0)
+    body = encode(["bytes32", "(uint8,uint64,uint32,uint16,uint64)", "bool"], [bytes(32), place, False])
+    log = {
+        "address": ADDRESS,
+        "topics": [topic, "0x" + JOB.to_bytes(32, "big").hex(), words[0]],
+        "data": "0x" + body.hex(),
+        "blockNumber": "0x1",
+        "blockHash": "0x" + "11" * 32,
+        "transactionHash": "0x" + "33" * 32,
+        "transactionIndex": "0x0",
+        "logIndex": "0x0",
+        "removed": False,
+    }
+    block = {"number": "0x5", "hash": "0x" + "11" * 32, "timestamp": "0x1"}
+    asked: list[list[Any]] = []
+
+    def answer(request: dict) -> tuple[int, bytes]:
+        if request["method"] == "eth_getBlockByNumber":
+            return 200, result(request, block)
+        asked.append(request["params"][0]["topics"])
+        wanted = dict(enumerate(asked[-1]))
+        return 200, result(request, [log] if wanted.get(2) in (None, words[0]) else [])
+
+    endpoint.answer = answer
+    job: Any = SimpleNamespace(id=JOB)
+    assert not client.snapshot().ledger(job).open
+    assert asked[0][1:] == [log["topics"][1], words[1]]
+
+
+ROOT, PLACE = b"\5" * 32, Place(Piece.RECORD, 1, 2)
+
+
+def event(name: str, **args: object) -> Event:
+    return Event(name, {"root": ROOT, "place": PLACE.wire(), **args}, 1, b"", 0)
+
+
+def demanded(life: int) -> Event:
+    return event("Demanded", demander=ADDRESS, life=life, until=1000 * life, rank=0)
+
+
+def test_a_demand_keeps_the_life_that_it_was_made_in() -> None:
+    assert read_ledger([demanded(3)]).open == {(ROOT, PLACE): Demanded(ROOT, PLACE, ADDRESS, 3, 3000, 0)}
+
+
+def test_a_place_of_a_former_life_is_closed_by_the_next_demand_of_it() -> None:
+    """In one transaction, in this order."""
+    ledger = read_ledger([demanded(1), event("Closed", lost=False), demanded(2)])
+    assert [demand.life for demand in ledger.open.values()] == [2]
+    assert not ledger.answered
+
+
+def test_a_closing_of_what_was_never_demanded_is_an_event_that_is_missing() -> None:
+    with pytest.raises(RpcCorrupt, match="not all events"):
+        read_ledger([event("Closed", lost=False), demanded(2)])
