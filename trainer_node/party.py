@@ -20,16 +20,17 @@ from referee_py.game.state import Phase
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
-from .acts import act
+from .acts import Teller, act
 from .chain import Call, HearingInfo, Job, Snapshot
 from .counsel import Counsel
-from .decide import Do, appeal_bond, offer, seats, top_up, unripe
+from .decide import Do, appeal_bond, later, offer, seats, top_up, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
 from .opponent import Opponents
+from .patience import NONE, Patience
 from .player import Player
 from .replay import Replay
 from .respondent import Respondent
@@ -94,6 +95,7 @@ class Party:
         self._unripe: set[tuple[int, int]] = set()
         """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
         self._reserved = node.reserved
+        self._market = node.settings.market
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
@@ -102,6 +104,7 @@ class Party:
         if node.transactions is not None and demands:
             limit = node.settings.max_demands
             self._demander = Demander(node.client.contracts, node.transactions, workshop, limit)
+        self._teller = Teller(node.transactions, node.settings.market) if node.transactions else None
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -110,9 +113,8 @@ class Party:
         if self._transactions is not None and self._transactions.open():
             self._transactions.recover()  # what was not mined in the time an earlier round had for it
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
-        if self._transactions is not None:
-            for purse, _ in snapshot.credits(self._transactions.address):
-                self._send(Call.of(purse, "withdraw"))
+        if self._teller is not None:
+            self._teller.draw(snapshot)
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due in a job. Whether it concerns us."""
@@ -126,7 +128,9 @@ class Party:
             if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
                 return True
             if claim is not None and not claim.lost and not claim.collected:
-                self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+                patience = self._market(snapshot.block.base_fee).about(claim.stake, job.stake_gas)
+                if not patience.lingers(snapshot.now - job.due):
+                    self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
                 return True
             if not hearings:
                 if job.id not in self._over:
@@ -180,8 +184,11 @@ class Party:
         matches = [snapshot.match(job, match_id) for match_id in job.match_ids()] if job.open_matches else []
         turns: list[tuple[str, int, Callable[[], object]]] = []
         for seat in seats(job, matches, self._me, own):
-            turn = partial(player.play, snapshot, seat, replay, job.uris(seat.opponent))
-            turns.append(("match", seat.match.id, turn))
+            uris, against = job.uris(seat.opponent), seat.opponent.speaker
+            staked = 0 if against is None else job.claims[against].stake
+            patience = self._patience(snapshot, job, staked)
+            play = partial(player.play, snapshot, seat, replay, uris, patience)
+            turns.append(("match", seat.match.id, play))
             if seat.match.state.phase is Phase.HEARING and seat.match.id not in {
                 h.match_id for h in hearings
             }:
@@ -189,7 +196,12 @@ class Party:
                 hearings = [*hearings, hearing] if hearing is not None else hearings
         for hearing in hearings:
             brief = _Brief(hearing, job, replay, self._me)
-            turns.append(("hearing", hearing.match_id, partial(counsel.attend, snapshot, hearing, brief)))
+            players = set(hearing.terms.submission.players) - {self._me}
+            staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
+            patience = self._patience(snapshot, job, staked)
+            turns.append(
+                ("hearing", hearing.match_id, partial(counsel.attend, snapshot, hearing, brief, patience))
+            )
         failed: Exception | None = None
         for what, number, turn in turns:
             try:
@@ -202,6 +214,15 @@ class Party:
         if failed is not None:
             raise failed
 
+    def _patience(self, snapshot: Snapshot, job: Job, staked: int) -> Patience:
+        """What we go by in a dispute in which the other side has staked so much."""
+        market = self._market(snapshot.block.base_fee)
+        effort = self._workshop.prepare(job) if market.patient_s else None
+        # SAFETY: whoever does not know what is still to be computed does not wait.
+        if effort is None:
+            return NONE
+        return market.about(staked, job.stake_gas, effort.dispute_s(job.program))
+
     @property
     def _me(self) -> str:
         assert self._transactions is not None
@@ -210,6 +231,9 @@ class Party:
     def _act(self, snapshot: Snapshot, job: Job, act: Do, own: Claim | None) -> None:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
+        market = self._market(snapshot.block.base_fee)
+        if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
+            return
         if act is Do.JOIN:
             self._send(Call.of(jobs, "join", job.id, value=job.stake_soon))
         elif act is Do.FINALIZE:

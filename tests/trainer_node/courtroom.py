@@ -33,6 +33,7 @@ from trainer_node.fetch import Fetcher
 from trainer_node.logbook import WrittenBook
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
+from trainer_node.patience import Market
 from trainer_node.replay import Replay
 from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.store import Store
@@ -173,7 +174,9 @@ class Court:
             problems={},
             metrics=Metrics(),
             settings=SimpleNamespace(
-                limits=SimpleNamespace(memory_bytes=ENOUGH), allow_probable_bounds=False
+                limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=1000),
+                allow_probable_bounds=False,
+                market=lambda base_fee: Market(base_fee, 0),
             ),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,
