@@ -125,10 +125,12 @@ class Party:
         self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
-            if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
+            at_least = job.stake_at(0) if claim is None else claim.stake
+            patience = self._market(snapshot.block.base_fee).about(at_least, job.stake_gas)
+            demander = None if job.id in self._over else self._demander
+            if demander is not None and demander.recover(snapshot, job, patience):
                 return True
             if claim is not None and not claim.lost and not claim.collected:
-                patience = self._market(snapshot.block.base_fee).about(claim.stake, job.stake_gas)
                 if not patience.lingers(snapshot.now - job.due):
                     self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
                 return True

@@ -125,6 +125,10 @@ class Court:
     def snapshot(self) -> Any:
         return self
 
+    @property
+    def stake_gas(self) -> int:
+        return 1
+
     def job_count(self) -> int:
         return len(self.jobs)
 
@@ -157,7 +161,7 @@ class Court:
             self.sent.append((call.move.submission.match_id, call.move.record, call.move.signature))
         return SimpleNamespace(gas_used=1)
 
-    block = SimpleNamespace(number=1)
+    block = SimpleNamespace(number=1, base_fee=0)
     earned = 0
 
     def credits(self, address: str) -> list[Any]:
@@ -174,7 +178,7 @@ class Court:
             problems={},
             metrics=Metrics(),
             settings=SimpleNamespace(
-                limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=1000),
+                limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
                 allow_probable_bounds=False,
                 market=lambda base_fee: Market(base_fee, 0),
             ),
