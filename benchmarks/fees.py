@@ -12,7 +12,7 @@ from .report import Table
 
 YEARS = 5
 CLOCKS = {"1 hour": 60, "1 day": DAY, "1 week": 7 * DAY}
-BOUNDS = ((20, 1000), (100, 1000), (150, 1000), (150, 250), (450, 1000))
+BOUNDS = ((20, 100), (20, 1000), (100, 1000), (150, 1000), (450, 1000))
 """Gwei: the least and the most that a unit of gas counts for."""
 
 
@@ -33,7 +33,8 @@ def measure() -> Table:
     mean = float(np.mean([prices.series[:YEAR].mean() for prices in years]))
     for clock in CLOCKS.values():
         _row(table, years, Terms(0, 0, clock, fixed=mean, patient=False))
-        _row(table, years, Terms(20, 1000, clock, patient=False))
+        for low in (20, 150):
+            _row(table, years, Terms(low, 1000, clock, patient=False))
         for low, high in BOUNDS:
             _row(table, years, Terms(low, high, clock))
     return table

@@ -22,6 +22,7 @@ from referee_py.trial.solver import Operator
 
 from .acts import Teller, act
 from .chain import Call, HearingInfo, Job, Snapshot
+from .chain import Claim as Claimed
 from .counsel import Counsel
 from .decide import Do, appeal_bond, later, offer, seats, top_up, unripe
 from .demander import Demander
@@ -125,14 +126,8 @@ class Party:
         self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
-            at_least = job.stake_at(0) if claim is None else claim.stake
-            patience = self._market(snapshot.block.base_fee).about(at_least, job.stake_gas)
-            demander = None if job.id in self._over else self._demander
-            if demander is not None and demander.recover(snapshot, job, patience):
-                return True
-            if claim is not None and not claim.lost and not claim.collected:
-                if not patience.lingers(snapshot.now - job.due):
-                    self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+            # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
+            if self._settle(snapshot, job, claim) and not hearings:
                 return True
             if not hearings:
                 if job.id not in self._over:
@@ -156,6 +151,19 @@ class Party:
                 for act in acts:
                     self._act(snapshot, job, act, own)
         return ours or demanded or (own is not None and job.open_matches > 0)
+
+    def _settle(self, snapshot: Snapshot, job: Job, claim: Claimed | None) -> bool:
+        """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
+        stake = job.stake_at(0) if claim is None else claim.stake
+        patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
+        demander = None if job.id in self._over else self._demander
+        if demander is not None and demander.recover(snapshot, job, patience):
+            return True
+        if claim is None or claim.lost or claim.collected:
+            return False
+        if not patience.lingers(snapshot.now - job.due):
+            self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+        return True
 
     def _reserve(self, job: Job, bond: int) -> None:
         """What an appeal in a job may need is not staked on another."""
