@@ -113,6 +113,11 @@ delay: setup ## How long liars can put a job's end off, and what it costs: on th
 	$(BIN)/python scripts/bench.py delay $(ARGS)
 	$(PYTEST) -s tests/delay
 
+.PHONY: fees
+fees: setup ## What a dispute costs beside its prize over years of base fees from 1 to 400 gwei
+	$(BIN)/python scripts/bench.py fees $(ARGS)
+	$(BIN)/pytest -q -s tests/fees
+
 .PHONY: coverage
 coverage: setup ## Whether the contract tests run the lines of the game contracts
 	$(BIN)/python scripts/coverage.py

@@ -18,6 +18,7 @@ from benchmarks import (
     contest,
     contractions,
     disputes,
+    fees,
     kernels,
     models,
     report,
@@ -36,8 +37,9 @@ SECTIONS = (
     "disputes",
     "gas",
     "delay",
+    "fees",
 )
-PAGES = {"delay": ROOT / "docs/economics.md"}
+PAGES = dict.fromkeys(("delay", "fees"), ROOT / "docs/economics.md")
 PLOTTED = ("contractions", "kernels", "composites")
 WIDTH = 160  # a table that is cut tells nothing
 DEFAULT = ("contractions", "kernels", "composites", "models", "steps", "commitments", "gas")
@@ -62,6 +64,8 @@ def _measure(section: str, turns: int) -> report.Table:
             return disputes.measure(ROOT / ".build/bench")
         case "delay":
             return disputes.delays()
+        case "fees":
+            return fees.measure()
     return disputes.moves()
 
 
@@ -90,7 +94,7 @@ def main() -> None:
     console.print(report.machine(), soft_wrap=True)
     for section in given.sections or DEFAULT:
         table = _measure(section, given.turns)
-        if section not in ("gas", "delay"):
+        if section not in ("gas", "delay", "fees"):
             table.note = f"{report.machine()}; {report.load()}."
         report.show(table, console)
         if given.write:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from referee_py.errors import AssayError
 
-from .chain import Call, TransactionManager
+from .chain import Call, Snapshot, TransactionManager
 from .errors import Reverted
+from .patience import Market
 
 ACT_TIMEOUT_S = 60.0
 """How long a round waits for a block; the outbox goes on with the rest."""
@@ -25,3 +28,24 @@ def act(transactions: TransactionManager, call: Call) -> None:
         _log.info("act.refused", act=call.action, reason=str(error))
     except AssayError as error:
         _log.warning("act.failed", act=call.action, reason=str(error))
+
+
+class Teller:
+    """Draws what contracts owe the key of ``transactions``; while gas is dear, later (`patience`)."""
+
+    def __init__(self, transactions: TransactionManager, market: Callable[[int], Market]) -> None:
+        self._transactions = transactions
+        self._market = market
+        self._since: dict[str, int] = {}
+        """By contract: from when on it has owed us something, as far as we have seen."""
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Draw what is due. Raises RpcUnavailable and RpcCorrupt."""
+        owed = snapshot.credits(self._transactions.address)
+        self._since = {
+            str(purse.address): self._since.get(str(purse.address), snapshot.now) for purse, _ in owed
+        }
+        for purse, wei in owed:
+            patience = self._market(snapshot.block.base_fee).about(wei, snapshot.stake_gas)
+            if not patience.lingers(snapshot.now - self._since[str(purse.address)]):
+                act(self._transactions, Call.of(purse, "withdraw"))

@@ -18,9 +18,11 @@ from .decide import (
     offer,
     too_dear,
     too_late,
+    too_long,
     too_poor,
     too_slow,
     too_uncertain,
+    unpaid,
 )
 from .faults import HONEST, Lie
 from .party import Party, crew
@@ -57,8 +59,9 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: Job, root: bytes) -> bool:
-        price = offer(job, root)
-        dear = too_dear(price, node.settings.max_stake)
+        price, settings = offer(job, root), node.settings
+        dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
+        dear = dear or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
         effort = workshop.prepare(job)
         slow = None if effort is None else too_slow(job, effort)
         return effort is not None and unless(job, dear or slow or too_poor(job, price, node.spare()))

@@ -8,7 +8,7 @@ public_uri = "https://trainer.example.org"
 [limits]
 artifact_bytes = 17179869184                        ASSAY_LIMITS__ARTIFACT_BYTES
 [fees]
-max_fee_gwei = 200
+max_fee_gwei = 1000
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from referee_py.errors import InvalidInput
 from .chain.transactions import GWEI, FeePolicy
 from .errors import ConfigError
 from .fetch import check_uri
+from .patience import Market
 
 DEFAULT_FILE = Path("assay.toml")
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, no block without a transaction."""
+DAY_S = 24 * 3600
 
 _FILE_VARIABLE = "ASSAY_CONFIG"
 
@@ -80,6 +82,8 @@ class Limits(BaseModel):
     rpc_bytes: int = Field(default=32 << 20, ge=1 << 16, le=1 << 32)
     rpc_timeout_s: float = Field(default=10.0, gt=0, le=600)
     log_range: int = Field(default=10_000, ge=1)
+    max_period_s: int = Field(default=30 * DAY_S, ge=1)
+    """Of a job: so long may a period or a clock be that we stake or sign under."""
 
 
 class Fees(BaseModel):
@@ -87,13 +91,24 @@ class Fees(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_fee_gwei: float = Field(default=200.0, gt=0)
+    max_fee_gwei: float = Field(default=1000.0, gt=0)
+    """SAFETY: above it nothing is sent, whatever it costs us; so it must be more than gas costs at the worst times."""
     priority_fee_gwei: float = Field(default=1.0, ge=0)
     replace_after_s: float = Field(default=45.0, gt=0)
+    expected_fee_gwei: float = Field(default=0.0, ge=0)
+    """For so much a unit of gas the prize of any claim must pay for a dispute; zero if what gas costs now is enough."""
+    patient_s: int = Field(default=-1, ge=-1, le=30 * DAY_S)
+    """How long to wait for cheaper gas with what no clock waits for; 0: wait with nothing, in disputes neither; -1 is 0
+    on a development chain, a day elsewhere."""
 
     def policy(self) -> FeePolicy:
         """The same in wei."""
         return FeePolicy(int(self.max_fee_gwei * GWEI), int(self.priority_fee_gwei * GWEI))
+
+    @property
+    def expected_fee(self) -> int:
+        """The same in wei."""
+        return int(self.expected_fee_gwei * GWEI)
 
 
 class Settings(BaseSettings):
@@ -178,6 +193,13 @@ class Settings(BaseSettings):
     def max_demands(self) -> int:
         """The same in wei."""
         return int(self.max_demands_eth * 10**18)
+
+    def market(self, base_fee: int) -> Market:
+        """What gas costs us in a block that asks so many wei for a unit, and how long we wait for it to be cheaper."""
+        patient_s = self.fees.patient_s
+        if patient_s < 0:
+            patient_s = 0 if self.chain_id in LOCAL_CHAINS else DAY_S
+        return Market(base_fee + self.fees.policy().priority_fee, patient_s)
 
     @property
     def worker_threads(self) -> int:

@@ -24,7 +24,7 @@ from referee_py.panel.solver import plan, seat
 from referee_py.panel.state import Appeal, HearingPhase, Move
 from referee_py.program import Structure, TensorType
 from referee_py.trial import Move as TrialMove
-from referee_py.trial import Timeout, late
+from referee_py.trial import Timeout, late, owing
 from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from referee_py.trial.walk import Walk
@@ -35,6 +35,7 @@ from .chain.outbox import Call
 from .drafts import Drafts, Stop
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
+from .patience import NONE, Patience
 
 MAX_KEPT = 4
 """Of operators whose tensors are kept while their trials last. NOTE: states of a chain are kept for every trial: with
@@ -67,6 +68,8 @@ class _Kept:
     right: Record | None = None
     operator: Operator | None = None
     walk: Walk = field(default_factory=Walk)
+    waiting: object = None
+    """The state in which a move waits for cheaper gas, once that was said."""
 
 
 class Counsel:
@@ -89,15 +92,24 @@ class Counsel:
         """The snapshot of this round of the loop, and what is left of its patience."""
         self._kept: dict[int, _Kept] = {}
 
-    def attend(self, snapshot: Snapshot, hearing: HearingInfo, brief: Brief) -> None:
-        """Make the move that is due, if one is. Raises the errors of TransactionManager, and what ``brief`` raises."""
+    def attend(
+        self, snapshot: Snapshot, hearing: HearingInfo, brief: Brief, patience: Patience = NONE
+    ) -> None:
+        """Make the move that is due, if one is and gas is cheap enough for it.
+
+        Raises the errors of TransactionManager, and what ``brief`` raises.
+        """
         me, state = self._transactions.address, hearing.state
         if state.in_trial:
-            self._try(snapshot, hearing, seat(state, hearing.terms, me), brief)
+            self._try(snapshot, hearing, seat(state, hearing.terms, me), brief, patience)
             return
         right = self._right(hearing, brief) if self._matters(hearing, snapshot.now) else None
         move = plan(state, hearing.terms, me, right, snapshot.now)
-        if move is not None:
+        left = state.until - snapshot.now
+        period = hearing.terms.rules.appeal_period
+        if move is not None and (patience.waits(left, period) if left > 0 else patience.lingers(-left)):
+            self._wait(hearing, state, patience)
+        elif move is not None:
             _log.info("hearing.move", match=hearing.match_id, move=move.function)
             self._send(self._contracts.hearing_move(hearing.id, move, _bond(hearing, move)))
 
@@ -119,7 +131,9 @@ class Counsel:
 
     # ------------------------------------------------------------------ trials
 
-    def _try(self, snapshot: Snapshot, hearing: HearingInfo, side: int | None, brief: Brief) -> None:
+    def _try(
+        self, snapshot: Snapshot, hearing: HearingInfo, side: int | None, brief: Brief, patience: Patience
+    ) -> None:
         """Make the moves that are due in the running trial, all in one transaction.
 
         Whoever is no player of it, or has not got its moves yet, can still claim that another is late.
@@ -131,7 +145,9 @@ class Counsel:
             moves: list[TrialMove] = [Timeout()] if claims else []
         else:
             moves = [] if side is None else self._drafted(snapshot, hearing, trial, side, brief)
-        if moves:
+        if moves and _waits(trial, side, hearing.terms.rules.clock, now, patience):
+            self._wait(hearing, trial.state, patience)
+        elif moves:
             names = [type(move).__name__ for move in moves]
             _log.info("trial.move", match=hearing.match_id, side=side, moves=names)
             self._send(self._contracts.trial_moves(trial, moves, self._transactions.address, now))
@@ -194,6 +210,13 @@ class Counsel:
     def _send(self, call: Call) -> None:
         self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
 
+    def _wait(self, hearing: HearingInfo, state: object, patience: Patience) -> None:
+        """Leave a move for later, and say so once."""
+        kept = self._keep(hearing)
+        if kept.waiting != state:
+            kept.waiting = state
+            _log.info("hearing.waits", match=hearing.match_id, fee=patience.fee, bears=patience.bears)
+
 
 class Rival:
     """The other side of a trial, as the chain shows it and as its server does, if it serves.
@@ -221,6 +244,17 @@ class Rival:
 
     def leaf(self) -> bytes | None:
         return self._trial.leaves[self._side]
+
+
+def _waits(trial: TrialInfo, side: int | None, clock: int, now: int, patience: Patience) -> bool:
+    """Whether moves of a trial are sent later. SAFETY: only while our clock runs, or another has lost by his."""
+    state = trial.state
+    ends = [state.tick + state.clock[s] for s in (0, 1) if owing(state) >> s & 1]
+    if late(state, now):
+        return patience.lingers(now - min(ends))
+    if side is None or not owing(state) >> side & 1:
+        return False
+    return patience.waits(state.tick + state.clock[side] - now, clock)
 
 
 def _bond(hearing: HearingInfo, move: Move) -> int:

@@ -15,9 +15,13 @@ from referee_py.execute import Claim
 from referee_py.game.jobs import claim_price
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
+from .bonds import worst_gas
 from .chain import Group, Job, JobPhase, MatchInfo
+from .chain.transactions import GWEI
+from .chain.views import NEVER
 from .config import Mode
 from .effort import MARGIN, Effort
+from .patience import Market, bearable
 
 NO_COMMITMENT = bytes(32)
 
@@ -138,6 +142,76 @@ def too_dear(stake: int, max_stake: int) -> str | None:
     if max_stake and stake > max_stake:
         return f"its stake is {stake} wei, max_stake_eth allows {max_stake}"
     return None
+
+
+def unpaid(job: Job, expected_fee: int, max_fee: int) -> str | None:
+    """Why nobody should stake on a job: if gas stays as dear as it is, or becomes as dear as we expect (wei for a
+    unit), the worst dispute would cost more than its prize. ``max_fee``: we never pay more.
+
+    NOTE: by the rule a unit counts for twice what it costs now (`fee_at`), which bounds alone can keep from it. What is
+    claimed when gas is cheap bears no more than the lower bound, however dear gas is in the dispute.
+    """
+    cases = {
+        "high_fee": (min(2 * job.base_fee, max_fee), job.stake_now, "gas costs that, twice over, now"),
+        "low_fee": (min(expected_fee, max_fee), job.stake_at(0), "expected_fee_gwei says so"),
+    }
+    for term, (fee, stake, why) in cases.items():
+        bears = bearable(stake, job.stake_gas)
+        if fee > bears:
+            bound = getattr(job, term)
+            cost, prize = worst_gas() * fee, worst_gas() * bears
+            return (
+                f"its {term} is {bound / GWEI:g} gwei and its stake {stake} wei, which pays for a dispute at "
+                f"{bears / GWEI:g} gwei for a unit of gas; at {fee / GWEI:g} gwei ({why}) the worst dispute takes "
+                f"{cost} wei, of which its prize pays {prize}"
+            )
+    return None
+
+
+def too_long(job: Job, max_period_s: int) -> str | None:
+    """Why not to stake on a job, nor to sign in it: what is at stake would be held for as long as its periods last."""
+    periods = {
+        "training": job.train_period,
+        "watch": job.watch_period,
+        "reveal": job.reveal_period,
+        "challenge": job.challenge_period,
+        "verdict": job.rules.verdict_period,
+        "appeal": job.rules.appeal_period,
+        "clock": job.rules.clock,
+    }
+    name = max(periods, key=lambda name: periods[name])
+    if periods[name] <= max_period_s:
+        return None
+    what = "clock has" if name == "clock" else f"{name} period has"
+    return (
+        f"its {what} {periods[name]} s, limits.max_period_s allows {max_period_s}; "
+        "raise that to take it all the same"
+    )
+
+
+def later(
+    job: Job, me: str, act: Do, own: Claim | None, market: Market, now: int, commit_age: int = 0
+) -> bool:
+    """Whether an act waits for cheaper gas (`patience`). ``commit_age``: how old a challenger's commitment must be.
+
+    NOTE: slots are for whoever comes first, so nobody waits to join. Whether a root can be claimed for ever depends on
+    others, so that is not waited for either.
+    """
+    slot = job.trainer(me)
+    match act:
+        case Do.COMMIT if slot is not None:
+            return market.about(slot.stake, job.stake_gas).waits(job.commit_end - now, job.train_period)
+        case Do.REVEAL if slot is not None:
+            return market.about(slot.stake, job.stake_gas).waits(job.reveal_end - now, job.reveal_period)
+        case Do.CHALLENGE if own is not None:
+            against = [g.speaker for g in disagreements(job, own) if g.speaker is not None]
+            prize_of = min((job.claims[speaker].stake for speaker in against), default=job.stake_now)
+            until = job.claimable_until(own.root) or now
+            patience = market.about(prize_of, job.stake_gas)
+            return until < NEVER and patience.waits(until - commit_age - now, job.challenge_period)
+        case Do.FINALIZE:
+            return market.about(job.stake_at(0), job.stake_gas).lingers(now - job.due)
+    return False
 
 
 def too_uncertain(job: Job, allowed: bool) -> str | None:

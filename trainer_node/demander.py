@@ -28,6 +28,7 @@ from referee_py.rounding.mode import is_rounded
 from .acts import act
 from .chain import Contracts, Job, JobPhase, Snapshot, TransactionManager
 from .chain.demands import Demanded, Ledger
+from .patience import NONE, Patience
 from .shown import Shown
 from .workshop import Workshop
 
@@ -83,13 +84,13 @@ class Demander:
             self._demand(snapshot, job, places, ledger)
         return True
 
-    def recover(self, snapshot: Snapshot, job: Job) -> bool:
-        """Get the deposits back that are left in a job that has ended. Whether there were any."""
+    def recover(self, snapshot: Snapshot, job: Job, patience: Patience = NONE) -> bool:
+        """Get the deposits back that are left in a job that has ended, once gas is cheap. Whether there are any."""
         if not is_rounded(job.program.mode):
             return False
         ledger = snapshot.ledger(job)
         mine = [key for key, demand in ledger.open.items() if self._is_mine(demand)]
-        if mine:
+        if mine and not patience.lingers(snapshot.now - job.due):
             self._close(job, mine)
         return bool(mine)
 

@@ -20,17 +20,19 @@ from referee_py.game.state import Phase
 from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
-from .acts import act
+from .acts import Teller, act
 from .chain import Call, HearingInfo, Job, Snapshot
+from .chain import Claim as Claimed
 from .closer import Closer
 from .counsel import Counsel
-from .decide import Do, appeal_bond, offer, seats, top_up, unripe
+from .decide import Do, appeal_bond, later, offer, seats, top_up, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
 from .opponent import Opponents
+from .patience import NONE, Patience
 from .player import Player
 from .replay import Replay
 from .respondent import Respondent
@@ -96,6 +98,7 @@ class Party:
         self._unripe: set[tuple[int, int]] = set()
         """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
         self._reserved = node.reserved
+        self._market = node.settings.market
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
@@ -105,6 +108,7 @@ class Party:
         if node.transactions is not None and demands:
             limit = node.settings.max_demands
             self._demander = Demander(node.client.contracts, node.transactions, workshop, limit)
+        self._teller = Teller(node.transactions, node.settings.market) if node.transactions else None
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -113,9 +117,8 @@ class Party:
         if self._transactions is not None and self._transactions.open():
             self._transactions.recover()  # what was not mined in the time an earlier round had for it
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
-        if self._transactions is not None:
-            for purse, _ in snapshot.credits(self._transactions.address):
-                self._send(Call.of(purse, "withdraw"))
+        if self._teller is not None:
+            self._teller.draw(snapshot)
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due in a job. Whether it concerns us."""
@@ -126,10 +129,8 @@ class Party:
         self._reserve(job, appeal_bond(job) if at_stake else 0)
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
-            if job.id not in self._over and self._demander and self._demander.recover(snapshot, job):
-                return True
-            if claim is not None and not claim.lost and not claim.collected:
-                self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+            # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
+            if self._settle(snapshot, job, claim) and not hearings:
                 return True
             if not hearings:
                 if job.id not in self._over:
@@ -154,6 +155,19 @@ class Party:
             for turn in reversed(due):
                 last_to_first.callback(turn)
         return ours or demanded or (own is not None and job.open_matches > 0)
+
+    def _settle(self, snapshot: Snapshot, job: Job, claim: Claimed | None) -> bool:
+        """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
+        stake = job.stake_at(0) if claim is None else claim.stake
+        patience = self._market(snapshot.block.base_fee).about(stake, job.stake_gas)
+        demander = None if job.id in self._over else self._demander
+        if demander is not None and demander.recover(snapshot, job, patience):
+            return True
+        if claim is None or claim.lost or claim.collected:
+            return False
+        if not patience.lingers(snapshot.now - job.due):
+            self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
+        return True
 
     def _reserve(self, job: Job, bond: int) -> None:
         """What an appeal in a job may need is not staked on another."""
@@ -184,8 +198,11 @@ class Party:
         matches = [snapshot.match(job, match_id) for match_id in job.match_ids()] if job.open_matches else []
         turns: list[tuple[str, int, Callable[[], object]]] = []
         for seat in seats(job, matches, self._me, own):
-            turn = partial(player.play, snapshot, seat, replay, job.uris(seat.opponent))
-            turns.append(("match", seat.match.id, turn))
+            uris, against = job.uris(seat.opponent), seat.opponent.speaker
+            staked = 0 if against is None else job.claims[against].stake
+            patience = self._patience(snapshot, job, staked)
+            play = partial(player.play, snapshot, seat, replay, uris, patience)
+            turns.append(("match", seat.match.id, play))
             if seat.match.state.phase is Phase.HEARING and seat.match.id not in {
                 h.match_id for h in hearings
             }:
@@ -193,7 +210,12 @@ class Party:
                 hearings = [*hearings, hearing] if hearing is not None else hearings
         for hearing in hearings:
             brief = _Brief(hearing, job, replay, self._me)
-            turns.append(("hearing", hearing.match_id, partial(counsel.attend, snapshot, hearing, brief)))
+            players = set(hearing.terms.submission.players) - {self._me}
+            staked = min((claim.stake for claim in job.claims if claim.owner in players), default=0)
+            patience = self._patience(snapshot, job, staked)
+            turns.append(
+                ("hearing", hearing.match_id, partial(counsel.attend, snapshot, hearing, brief, patience))
+            )
         failed: Exception | None = None
         for what, number, turn in turns:
             try:
@@ -206,6 +228,15 @@ class Party:
         if failed is not None:
             raise failed
 
+    def _patience(self, snapshot: Snapshot, job: Job, staked: int) -> Patience:
+        """What we go by in a dispute in which the other side has staked so much."""
+        market = self._market(snapshot.block.base_fee)
+        effort = self._workshop.prepare(job) if market.patient_s else None
+        # SAFETY: whoever does not know what is still to be computed does not wait.
+        if effort is None:
+            return NONE
+        return market.about(staked, job.stake_gas, effort.dispute_s(job.program))
+
     @property
     def _me(self) -> str:
         assert self._transactions is not None
@@ -214,6 +245,9 @@ class Party:
     def _act(self, snapshot: Snapshot, job: Job, act: Do, own: Claim | None) -> None:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
+        market = self._market(snapshot.block.base_fee)
+        if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
+            return
         if act is Do.JOIN:
             self._send(Call.of(jobs, "join", job.id, value=job.stake_soon))
         elif act is Do.FINALIZE:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import structlog
 
+from referee_py.game import clock
 from referee_py.game.solver import plan
-from referee_py.game.state import Phase
+from referee_py.game.state import MatchState, Phase
 from referee_py.game.view import ChainLog, LoggedView
 
 from .acts import ACT_TIMEOUT_S
@@ -15,6 +16,7 @@ from .chain import Contracts, Receipt, Snapshot, TransactionManager
 from .decide import Seat
 from .errors import RpcCorrupt
 from .opponent import Opponents
+from .patience import NONE, Patience
 from .replay import Replay
 
 _log = structlog.get_logger(__name__)
@@ -27,17 +29,27 @@ class Player:
         self._contracts = contracts
         self._transactions = transactions
         self._opponents = opponents
+        self._waiting: dict[int, MatchState] = {}
+        """The matches whose moves are known and wait for cheaper gas."""
 
     def play(
-        self, snapshot: Snapshot, seat: Seat, replay: Replay, opponent_uris: Sequence[str]
+        self,
+        snapshot: Snapshot,
+        seat: Seat,
+        replay: Replay,
+        opponent_uris: Sequence[str],
+        patience: Patience = NONE,
     ) -> Receipt | None:
-        """Make the moves that are due, all in one transaction; None if there are none.
+        """Make the moves that are due, all in one transaction; None if there are none, or they wait for cheaper gas.
 
         Raises the errors of TransactionManager, and RpcCorrupt if the endpoint keeps from us what the opponent has
         published. NOTE: whoever moved first in the meantime makes ours revert in simulation, for nothing; the next look
         at the chain decides anew. So does a look that is some confirmations old.
         """
         match, state = seat.match, seat.match.state
+        waits = _waits(seat, snapshot.now, patience)
+        if waits and self._waiting.get(match.id) == state:
+            return None
         log = snapshot.history(match.id).log
         asked = self._opponents.ask(opponent_uris)
         moves = plan(
@@ -50,8 +62,12 @@ class Player:
             now=snapshot.now,
         )
         receipt = None
-        if moves:
-            names = [move.function for move in moves]
+        names = [move.function for move in moves]
+        if moves and waits:
+            self._waiting[match.id] = state
+            _log.info("match.waits", match=match.id, moves=names, fee=patience.fee, bears=patience.bears)
+        elif moves:
+            self._waiting.pop(match.id, None)
             _log.info("match.move", match=match.id, side=seat.side, step=state.end, moves=names)
             call = self._contracts.moves(match, moves, self._transactions.address, snapshot.now)
             receipt = self._transactions.send(call, timeout_s=ACT_TIMEOUT_S)
@@ -60,6 +76,15 @@ class Player:
         if state.phase is Phase.HEARING:
             replay.publish(state.end, state.index)
         return receipt
+
+
+def _waits(seat: Seat, now: int, patience: Patience) -> bool:
+    """Whether moves of a match are sent later. SAFETY: only while our clock runs, or the match is lost by the other."""
+    state = seat.match.state
+    if clock.late(state, now):
+        return patience.lingers(now - clock.first_deadline(state))
+    owes = clock.owing(state) >> seat.side & 1
+    return bool(owes) and patience.waits(clock.deadline(state, seat.side) - now, seat.match.terms.clock)
 
 
 def _check_published(seat: Seat, log: ChainLog) -> None:

@@ -9,7 +9,17 @@ from referee_py.execute import Claim
 
 from .chain import Job, JobPhase
 from .config import Settings
-from .decide import Do, too_dear, too_late, too_poor, too_slow, too_uncertain, trainer_acts
+from .decide import (
+    Do,
+    too_dear,
+    too_late,
+    too_long,
+    too_poor,
+    too_slow,
+    too_uncertain,
+    trainer_acts,
+    unpaid,
+)
 from .faults import HONEST, Fault, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
@@ -36,6 +46,8 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
         settings = node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
         reason = reason or too_dear(job.stake_soon, settings.max_stake)
+        reason = reason or too_long(job, settings.limits.max_period_s)
+        reason = reason or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
         if reason is None:
             effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:

@@ -19,12 +19,12 @@ from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
-from .acts import act
+from .acts import Teller, act
 from .artifacts import Kind, Name
-from .chain import Call, HearingInfo, Job, Snapshot
+from .chain import HearingInfo, Job, Snapshot
 from .config import Settings
 from .counsel import Counsel
-from .decide import too_uncertain
+from .decide import too_long, too_uncertain
 from .docket import Docket, Rounds
 from .effort import MARGIN
 from .errors import Reverted
@@ -78,14 +78,14 @@ class Verifier:
         self._transactions = node.transactions
         opponents = Opponents.of(node.store, node.stop)
         self._counsel = Counsel(node.client.contracts, node.transactions, opponents, node.stop)
+        self._teller = Teller(node.transactions, node.settings.market)
 
     def tick(self) -> None:
         """Look once, do what is due, and draw what was earned."""
         snapshot = self._node.client.snapshot()
         self._node.metrics.block.set(snapshot.block.number)
         self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
-        for purse, _ in snapshot.credits(self._me):
-            act(self._transactions, Call.of(purse, "withdraw"))
+        self._teller.draw(snapshot)
 
     def _attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due in a job. Whether it has hearings that may need us."""
@@ -135,7 +135,10 @@ class Verifier:
         return self._transactions.address
 
     def _attest(self, job: Job, hearing: HearingInfo) -> None:
-        if reason := too_uncertain(job, self._node.settings.allow_probable_bounds):
+        settings = self._node.settings
+        reason = too_uncertain(job, settings.allow_probable_bounds)
+        # SAFETY: a vote holds our bond for as long as its hearing may last.
+        if reason := reason or too_long(job, settings.limits.max_period_s):
             _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
             self._refused.add(hearing.id)
             return

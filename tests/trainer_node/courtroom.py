@@ -33,6 +33,7 @@ from trainer_node.fetch import Fetcher
 from trainer_node.logbook import WrittenBook
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
+from trainer_node.patience import Market
 from trainer_node.replay import Replay
 from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.store import Store
@@ -124,6 +125,10 @@ class Court:
     def snapshot(self) -> Any:
         return self
 
+    @property
+    def stake_gas(self) -> int:
+        return 1
+
     def job_count(self) -> int:
         return len(self.jobs)
 
@@ -156,7 +161,7 @@ class Court:
             self.sent.append((call.move.submission.match_id, call.move.record, call.move.signature))
         return SimpleNamespace(gas_used=1)
 
-    block = SimpleNamespace(number=1)
+    block = SimpleNamespace(number=1, base_fee=0)
     earned = 0
 
     def credits(self, address: str) -> list[Any]:
@@ -173,7 +178,9 @@ class Court:
             problems={},
             metrics=Metrics(),
             settings=SimpleNamespace(
-                limits=SimpleNamespace(memory_bytes=ENOUGH), allow_probable_bounds=False
+                limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
+                allow_probable_bounds=False,
+                market=lambda base_fee: Market(base_fee, 0),
             ),
             fetcher=Fetcher(self.store, timeout_s=60.0, attempts=1),
             store=self.store,

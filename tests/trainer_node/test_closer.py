@@ -69,7 +69,7 @@ def room() -> Room:
 
 
 def record(node: int, until: int, *, root: bytes = WRONG, life: int = 2, who: str = OTHER) -> Demanded:
-    return Demanded(root, Place(Piece.RECORD, 0, node), who, life, until, 0)
+    return Demanded(root, Place(Piece.RECORD, 0, node), who, life, until, 0, 10**9)
 
 
 def test_one_late_demand_is_closed_the_first(room: Room) -> None:

@@ -70,11 +70,13 @@ def event(name: str, **args: object) -> Event:
 
 
 def demanded(life: int) -> Event:
-    return event("Demanded", demander=ADDRESS, life=life, until=1000 * life, rank=0)
+    return event("Demanded", demander=ADDRESS, life=life, until=1000 * life, rank=0, price=10**9)
 
 
 def test_a_demand_keeps_the_life_that_it_was_made_in() -> None:
-    assert read_ledger([demanded(3)]).open == {(ROOT, PLACE): Demanded(ROOT, PLACE, ADDRESS, 3, 3000, 0)}
+    assert read_ledger([demanded(3)]).open == {
+        (ROOT, PLACE): Demanded(ROOT, PLACE, ADDRESS, 3, 3000, 0, 10**9)
+    }
 
 
 def test_a_place_of_a_former_life_is_closed_by_the_next_demand_of_it() -> None:

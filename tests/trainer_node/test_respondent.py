@@ -48,7 +48,7 @@ def claimant(tmp_path: Path) -> Claimant:
 
 
 def record(root: bytes, node: int, life: int, until: int = NOW) -> Demanded:
-    return Demanded(root, Place(Piece.RECORD, 0, node), ME, life, until, 0)
+    return Demanded(root, Place(Piece.RECORD, 0, node), ME, life, until, 0, 10**9)
 
 
 def test_what_is_demanded_in_this_life_is_answered_in_the_order_of_its_time(claimant: Claimant) -> None:
@@ -73,5 +73,5 @@ def test_what_is_demanded_of_another_root_is_left(claimant: Claimant) -> None:
 def test_late_pages_of_the_logs_are_closed(claimant: Claimant) -> None:
     """In whichever life our root is."""
     page = Place(Piece.DIGESTS, 1, 0)
-    claimant.attend(Demanded(LOGS, page, ME, 0, NOW - 1, 0))
+    claimant.attend(Demanded(LOGS, page, ME, 0, NOW - 1, 0, 10**9))
     assert [call.action for call in claimant.sent.calls] == ["close"]

@@ -83,6 +83,16 @@ def test_an_operator_too_large_for_this_machine_is_refused(court: Court) -> None
     assert not court.store.has(Name(Kind.TENSOR, court.right.inputs[1])), "and nothing was fetched for it"
 
 
+def test_a_job_whose_periods_would_hold_the_bond_for_long_is_not_signed(court: Court) -> None:
+    publish(court)
+    court.node.settings.limits.max_period_s = 999
+    with structlog.testing.capture_logs() as told:
+        for _ in range(2):
+            assert court.tick() == []
+    (reason,) = [event["reason"] for event in told if event["event"] == "verdict.left_to_others"]
+    assert "max_period_s allows 999" in reason
+
+
 def test_votes_are_cast_in_time_once_and_only_when_called(court: Court) -> None:
     publish(court)
     assert court.tick(now=1100) == [], "the first second in which no vote counts"

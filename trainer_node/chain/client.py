@@ -152,6 +152,11 @@ class Snapshot:
         return self._client.web3
 
     @property
+    def stake_gas(self) -> int:
+        """How many units of gas a stake is worth at least."""
+        return self._client.stake_gas
+
+    @property
     def contracts(self) -> Contracts:
         """The deployment's contracts."""
         return self._contracts

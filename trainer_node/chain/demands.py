@@ -51,11 +51,8 @@ class Ledger:
 
 
 def read_ledger(events: Sequence[Event]) -> Ledger:
-    """The ledger that these events of one job tell, in their order. Raises RpcCorrupt.
-
-    NOTE: the contract has checked every answer, but for what an answer shows besides: of a log, a page or a tensor that
-    is not there. Readers go by the rules of `referee_py.demand.pieces`.
-    """
+    """The ledger that these events of one job tell, in their order: the contract has checked every answer. Raises
+    RpcCorrupt."""
     ledger = Ledger()
     for event in events:
         args = event.args

@@ -156,6 +156,11 @@ class Job:
         """What a slot takes in a block that asks so much for a unit of gas, in wei."""
         return max(self.stake, self.stake_gas * fee_at(base_fee, self.low_fee, self.high_fee))
 
+    @property
+    def due(self) -> int:
+        """Before this instant the job cannot end; later, if matches last longer."""
+        return max(self.challenge_end, self.settle_end)
+
     def trainer(self, address: str) -> Trainer | None:
         """The slot of an address, if it holds one."""
         return next((t for t in self.trainers if t.owner.lower() == address.lower()), None)

@@ -1,0 +1,245 @@
+"""The worst dispute of trainer_node/bonds.py, move by move, on a year of base fees; for all beginnings at once.
+
+Somebody lies with a claim at the beginning, and an honest challenger claims, plays the match, appeals, plays the trial
+and draws its prize. All of it is sent when `trainer_node.patience` says so.
+
+    challenge period   commitChallenge, challenge
+    clock              26 rounds of reveal and descend, 7 times refine, openRecord, submit
+    appeal period      appeal, after all of the verdict period
+    clock, again       the trial
+    when it is cheap   proceed, finalize (a challenge period later), collect, withdraw
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer_node import patience
+from trainer_node.bonds import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
+from trainer_node.chain.views import MAX_STRIDES
+
+from .market import DAY, Series
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Passes = Callable[[Series, Ints], NDArray[np.bool_]]
+
+TIP = 1.0
+"""Gwei, for every unit of gas."""
+MOVE = 0.4
+"""Minutes: two blocks until a move is seen; so long runs the clock of whoever makes it."""
+COMMIT_AGE = 0.8
+BUSY = 1.0
+"""Minutes of computing in a dispute."""
+PATIENT = DAY
+"""Minutes: `fees.patient_s`."""
+
+
+class Time(Enum):
+    """What runs while a move waits."""
+
+    CHALLENGE = "challenge period"
+    CLOCK = "own clock"
+    APPEAL = "appeal period"
+    TRIAL = "own clock of the trial"
+    NOTHING = "nothing"
+
+
+class Rival(Enum):
+    """When the other side makes the moves that an own one answers."""
+
+    PROMPT = "at once"
+    SLOW = "spreads its clock"
+    SPITEFUL = "when gas is dear"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A move of ours: its gas, what runs, and whether it answers a move of the other side."""
+
+    move: str
+    gas: int
+    time: Time
+    answers: bool = False
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Of a job: bounds of what gas counts for in gwei, periods and clocks in minutes. ``fixed``: what it counts for if
+    prices follow nothing; ``patient``: whether the party waits."""
+
+    low: float
+    high: float
+    clock: int
+    fixed: float | None = None
+    patient: bool = True
+
+    @property
+    def period(self) -> int:
+        """Of challenges, verdicts and appeals."""
+        return max(self.clock, DAY)
+
+    def counted(self, base: Floats) -> Floats:
+        """What a unit of gas counts for at these base fees, as `referee_py.game.jobs.fee_at` says."""
+        if self.fixed is not None:
+            return np.full_like(base, self.fixed)
+        return np.clip(2 * base, self.low, self.high)
+
+
+def steps() -> list[Step]:
+    """The worst dispute in the order of its moves."""
+    gas = {line.move: line.gas for line in worst_dispute()}
+    found = [Step(move, gas[move], Time.CHALLENGE) for move in ("commitChallenge", "challenge")]
+    refined = {RUN_ROUNDS * tree // MAX_STRIDES for tree in range(1, MAX_STRIDES)}
+    for number in range(RUN_ROUNDS + STEP_ROUNDS):
+        if number in refined:
+            found.append(Step("refine", gas["refine"], Time.CLOCK))
+        found += [Step("reveal", gas["reveal"], Time.CLOCK, answers=True)]
+        found += [Step("descend", gas["descend"], Time.CLOCK, answers=True)]
+    found += [
+        Step("openRecord", gas["openRecord"], Time.CLOCK),
+        Step("submit", gas["submit"], Time.CLOCK, True),
+    ]
+    found += [Step("appeal", gas["appeal"], Time.APPEAL)]
+    trial = Counter({line.move.split(",")[0]: line.times for line in worst_dispute() if "trial" in line.move})
+    rounds = ["reveal", "descend"] * trial["descend"]
+    for move in ("showOutputs", *rounds, "showLeaf", "compare", *["answer"] * trial["answer"], "judge"):
+        name = f"{move}, in the trial"
+        found.append(Step(name, gas[name], Time.TRIAL, answers=True))
+    found += [Step(move, gas[move], Time.NOTHING) for move in ("proceed", "finalize", "collect")]
+    return found + [Step("withdraw, at both contracts", gas["withdraw, at both contracts"], Time.NOTHING)] * 2
+
+
+class Prices:
+    """A year of base fees that can be asked when gas is cheap or dear next; in minutes from its beginning."""
+
+    def __init__(self, series: Series) -> None:
+        self.series = series
+
+    @cached_property
+    def _lows(self) -> list[Series]:
+        return _table(self.series, np.minimum)
+
+    @cached_property
+    def _highs(self) -> list[Series]:
+        return _table(self.series, np.maximum)
+
+    def at(self, when: Floats) -> Floats:
+        """Gwei for a unit of gas."""
+        return self.series[when.astype(np.int64)].astype(np.float64)
+
+    def cheap(self, when: Floats, limit: Floats, within: Floats) -> Floats:
+        """The first instants at which a unit costs no more than that; or those after so many minutes."""
+        return self._seek(self._lows, when, within, lambda low, here: low > limit[here])
+
+    def dear(self, when: Floats, limit: Floats, within: Floats) -> Floats:
+        """The same, at which it costs more."""
+        return self._seek(self._highs, when, within, lambda high, here: high <= limit[here])
+
+    def _seek(self, table: list[Series], when: Floats, within: Floats, passes: Passes) -> Floats:
+        """By strides of powers of two, the longest first: over each in which there is nothing."""
+        place, end = when.astype(np.int64), (when + within).astype(np.int64)
+        begun = place.copy()
+        for power in reversed(range(len(table))):
+            here = np.flatnonzero(place + (1 << power) <= end)
+            here = here[passes(table[power][place[here]], here)]
+            place[here] += 1 << power
+        # NOTE: an instant within the first minute, or after all that may be waited, stays what it is.
+        found = np.where(place == begun, when, place.astype(np.float64))
+        return np.minimum(found, when + within)
+
+
+def _table(series: Series, least: np.ufunc) -> list[Series]:
+    """The least (or most) of each stretch of 2^k minutes, for each k, by where it begins."""
+    table = [series]
+    while 1 << len(table) <= 16 * DAY:
+        last, half = table[-1], 1 << (len(table) - 1)
+        longer = last.copy()
+        longer[:-half] = least(last[:-half], last[half:])
+        table.append(longer)
+    return table
+
+
+@dataclass
+class Outcome:
+    """Of the disputes that begin at each instant."""
+
+    ratio: Floats
+    """What it costs us over our prize. NOTE: the liar's stake is two prizes."""
+    stake: Floats
+    """Of the liar, in ether."""
+    days: Floats
+    """Until the prize is drawn."""
+
+
+class Play:
+    """All disputes that begin at these minutes, side by side."""
+
+    def __init__(self, prices: Prices, starts: Ints, terms: Terms, rival: Rival) -> None:
+        self._prices, self._terms, self._rival = prices, terms, rival
+        self._when = starts.astype(np.float64)
+        self._bears = terms.counted(prices.at(self._when))
+        self._limit = patience.SHARE * self._bears - TIP
+        self._cost = np.zeros(len(starts))
+
+    def outcome(self) -> Outcome:
+        began, plan = self._when, steps()
+        clock = float(self._terms.clock)
+        for time in Time:
+            self._left = np.full(len(began), clock)
+            self._theirs = self._left.copy()
+            own = [step for step in plan if step.time is time]
+            self._answers = sum(step.answers for step in own)
+            for step in own:
+                self._before(step)
+                self._send(step)
+        stake, prize = least_stake(1) * self._bears / 10**9, worst_gas() * self._bears
+        return Outcome(self._cost / prize, stake, (self._when - began) / DAY)
+
+    def _before(self, step: Step) -> None:
+        """What must have passed, and the move that this one answers."""
+        period = float(self._terms.period)
+        match step.move:
+            case "commitChallenge":
+                self._left[:] = period
+            case "challenge":
+                self._when += COMMIT_AGE
+                self._left -= COMMIT_AGE
+            case "appeal":
+                self._when += MOVE if self._rival is Rival.PROMPT else period
+                self._left[:] = period
+            case "proceed" | "finalize":
+                self._when += MOVE if self._rival is Rival.PROMPT and step.move == "proceed" else period
+        if not step.answers:
+            return
+        wait = np.full(len(self._when), MOVE)
+        if self._rival is Rival.SLOW:
+            wait[:] = self._terms.clock / self._answers
+        if self._rival is Rival.SPITEFUL:
+            spare = np.maximum(self._theirs - MOVE * self._answers, 0)
+            wait += self._prices.dear(self._when, self._limit, spare) - self._when
+        self._when += wait
+        self._theirs -= wait
+
+    def _send(self, step: Step) -> None:
+        """One of our moves, when the rule says so."""
+        period = self._terms.clock if step.time in (Time.CLOCK, Time.TRIAL) else self._terms.period
+        if step.time is Time.NOTHING:
+            spare = np.full(len(self._when), float(PATIENT))
+        else:
+            spare = np.maximum(self._left - patience.reserve(period, BUSY), 0)
+        if not self._terms.patient:
+            spare[:] = 0
+        sent = self._prices.cheap(self._when, self._limit, spare) + MOVE
+        self._left -= sent - self._when
+        if step.time is not Time.NOTHING:
+            assert np.all(self._left >= 0), "the own clock has run out"
+        self._when = sent
+        self._cost += step.gas * (self._prices.at(sent) + TIP)
