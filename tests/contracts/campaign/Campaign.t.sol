@@ -51,8 +51,8 @@ contract Handler is Ledger {
             ++done[kind];
         } catch {}
         try this.answer() {}
-        catch {
-            _break("a move of the honest is refused");
+        catch (bytes memory reason) {
+            _break(string.concat("a move of the honest is refused: ", vm.toString(uint32(bytes4(reason)))));
         }
     }
 

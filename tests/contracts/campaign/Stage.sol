@@ -318,8 +318,9 @@ abstract contract Stage is Tiny {
             return demands.answerRecord(s, place, r);
         }
         TensorPiece memory t;
-        t.shape.dtype = 1;
-        (t.root, t.leaf) = (dataRoot(value), leafOf(value));
+        // NOTE: there is one output, of one leaf.
+        if (place.tensor == 256) (t.shape.dtype, t.root) = (1, dataRoot(value));
+        if (place.tensor == 256 && place.part == 0) t.leaf = leafOf(value);
         vm.prank(who);
         demands.answerLeaf(s, place, r, t);
     }
