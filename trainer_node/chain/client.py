@@ -25,6 +25,7 @@ from referee_py.game.timekeeper import Pause, contract_time
 from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
+from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .contracts import Contracts, Deployment
 from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, read_events
@@ -279,6 +280,18 @@ class Snapshot:
         # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
         events = list(self._events(self._contracts.demands, [None, job.id], EVENTS, MAX_DEMANDS))
         return read_ledger(events, self._client.deployment.jobs)
+
+    # ------------------------------------------------------------------ bounties
+
+    def pool(self, job: Job) -> PoolInfo:
+        """What the job's client has set aside for those who watch it."""
+        bounty = self._contracts.bounty(job.id, job.client)
+        return pool_view(self._view(self._contracts.watch, "poolOf", bounty))
+
+    def watcher(self, job: Job, address: str) -> WatcherInfo:
+        """Where an account stands that may watch a job for its client's bounty."""
+        bounty, who = self._contracts.bounty(job.id, job.client), Web3.to_checksum_address(address)
+        return watcher_view(self._view(self._contracts.watch, "watcherOf", bounty, who))
 
     # ------------------------------------------------------------------ hearings and trials
 
