@@ -83,10 +83,11 @@ contract Watch is IWatch, Escrow {
 
         watcher.state = WatcherState.Collected;
         bool right = state == WatcherState.Shown && watcher.found == pool.root;
+        uint256 stake = watcher.stake;
         uint256 amount = 0;
-        if (pool.ended != JobPhase.Accepted) amount = watcher.stake;
-        else if (right) amount = watcher.stake + pool.share;
-        else _credit(BURNED, watcher.stake);
+        if (pool.ended != JobPhase.Accepted) amount = stake;
+        else if (right) amount = stake + pool.share;
+        else _credit(BURNED, stake);
         emit Collected(bounty.jobId, address(bounty.jobs), bounty.funder, account, amount);
         _credit(account, amount);
     }

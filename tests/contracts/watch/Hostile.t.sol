@@ -11,6 +11,7 @@ contract WatchHostileTest is Watching {
     uint256 private constant ACTS = 60;
 
     uint256 private _seed;
+    uint256 private _paid;
 
     function _roll(uint256 sides) private returns (uint256) {
         _seed = uint256(keccak256(abi.encode(_seed)));
@@ -18,15 +19,29 @@ contract WatchHostileTest is Watching {
     }
 
     function _root() private returns (bytes32) {
-        return [RIGHT, WRONG, bytes32(0)][_roll(3)];
+        return [RIGHT, RIGHT, RIGHT, RIGHT, WRONG, bytes32(0)][_roll(6)];
     }
 
-    /// forge-config: default.fuzz.runs = 128
+    /// forge-config: default.fuzz.runs = 48
     function test_fuzz_aBountyPaysWhatIsInIt(uint256 seed) public {
+        _play(seed);
+    }
+
+    /// @dev The play is worth something only if shares are paid in it.
+    function test_thePlayComesToShares() public {
+        for (uint256 seed = 0; seed < 12; ++seed) {
+            anew();
+            _play(seed);
+        }
+        yes(_paid >= 5, "shares are paid");
+    }
+
+    function _play(uint256 seed) private {
         _seed = seed;
+        fund(person(0), 4 * POOL, SHARES);
         for (uint256 k = 0; k < ACTS; ++k) {
             _say();
-            _act(person(uint160(_roll(PEOPLE))), person(uint160(_roll(2))));
+            _act(person(uint160(_roll(PEOPLE))), person(uint160(_roll(5) / 4)));
             _check();
         }
         for (uint160 n = 0; n < PEOPLE; ++n) {
@@ -36,31 +51,36 @@ contract WatchHostileTest is Watching {
         _check();
     }
 
-    /// @dev Half of the time what an honest one might say next.
+    /// @dev Often what an honest one might say, though seldom in this order.
     function _say() private {
-        uint256 roll = _roll(6);
-        if (roll < 3) return;
-        if (roll == 3) jobs.say(JobPhase(_roll(8)));
-        else if (roll == 4) jobs.sayAccepted(_root());
-        else jobs.sayStake(_roll(3) * STAKE);
+        uint256 roll = _roll(24);
+        if (roll == 0) jobs.say(JobPhase(_roll(8)));
+        else if (roll == 1) jobs.sayAccepted(_root());
+        else if (roll == 2) jobs.sayStake(_roll(3) * STAKE);
+        else if (roll < 5) jobs.say(JobPhase.Training);
+        else if (roll < 7) jobs.say(JobPhase.Challenge);
     }
 
     function _act(address who, address funder) private {
-        uint256 roll = _roll(6);
+        uint256 roll = _roll(16);
         vm.deal(who, 10 ether);
         bytes32 root = _root();
         bytes32 commitment = watch.commitmentOf(JOB, who, root, 0);
+        address account = person(uint160(_roll(PEOPLE)));
+        uint256 before = watch.credit(account) + 2 * STAKE;
         vm.prank(who);
         if (roll == 0) {
             try watch.fund{value: _roll(7)}(IJobs(address(jobs)), JOB, uint8(_roll(4))) {} catch {}
-        } else if (roll < 3) {
-            try watch.watch{value: 2 * STAKE}(bountyOf(funder), commitment) {} catch {}
-        } else if (roll == 3) {
-            try watch.show(bountyOf(funder), root, 0) {} catch {}
-        } else if (roll == 4) {
-            try watch.collect(bountyOf(funder), person(uint160(_roll(PEOPLE)))) {} catch {}
-        } else if (_roll(4) == 0) {
+        } else if (roll == 1) {
             try watch.settle(bountyOf(funder)) {} catch {}
+        } else if (roll < 7) {
+            try watch.watch{value: 2 * STAKE}(bountyOf(funder), commitment) {} catch {}
+        } else if (roll < 12) {
+            try watch.show(bountyOf(funder), root, 0) {} catch {}
+        } else {
+            try watch.collect(bountyOf(funder), account) {
+                if (watch.credit(account) > before) ++_paid;
+            } catch {}
         }
     }
 
