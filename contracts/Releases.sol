@@ -40,6 +40,7 @@ contract Releases is IReleases, Ownable2Step {
             court: _codeOf(parts.court),
             registry: _codeOf(parts.registry),
             demands: _codeOf(parts.demands),
+            watch: _codeOf(parts.watch),
             timekeeper: _codeOf(parts.timekeeper)
         });
 

@@ -1,4 +1,5 @@
-"""The challenger bot: replays what was claimed, and disputes what it cannot reproduce."""
+"""The challenger bot: replays what was claimed, and disputes what it cannot reproduce. For a bounty it does so before
+anything is claimed (watcher.py)."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ from .decide import (
 from .faults import HONEST, Lie
 from .party import Party, crew
 from .service import Node, Service, open_node
+from .watcher import Watcher
 from .workshop import Workshop
 
 _log = structlog.get_logger(__name__)
@@ -46,6 +48,9 @@ def challenger(node: Node, workshop: Workshop) -> Party:
     """The challenger's part in every job of the deployment."""
     told: set[tuple[int, bytes]] = set()
     begun: set[int] = set()
+    watcher = None
+    if node.transactions is not None and node.settings.max_watch:
+        watcher = Watcher(node, node.transactions, workshop)
 
     @cache
     def commit_age() -> int:
@@ -64,7 +69,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         dear = dear or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
         effort = workshop.prepare(job)
         slow = None if effort is None else too_slow(job, effort)
-        return effort is not None and unless(job, dear or slow or too_poor(job, price, node.spare()))
+        return effort is not None and unless(job, dear or slow or too_poor(job, price, node.spare(job.id)))
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""
@@ -77,6 +82,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
+        ours = ours or (watcher is not None and watcher.watches(job))
         if not ours and job.id not in begun and not worth(job, now):
             return [], None
         begun.add(job.id)
@@ -88,7 +94,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
             acts.remove(Do.CHALLENGE)
         return acts, own
 
-    return Party(node, workshop, decide, demands=node.settings.mode is Mode.CHALLENGE)
+    return Party(node, workshop, decide, demands=node.settings.mode is Mode.CHALLENGE, watcher=watcher)
 
 
 def _report(job: Job, own: Claim, told: set[tuple[int, bytes]]) -> None:

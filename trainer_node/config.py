@@ -155,6 +155,8 @@ class Settings(BaseSettings):
     """Take jobs of rounded-f64 with probable bounds. SAFETY: who chooses the data can make an honest result wrong."""
     max_stake_eth: float = Field(0, ge=0)
     """Stake no more than this on one job; 0 is no limit."""
+    max_watch_eth: float = Field(0, ge=0)
+    """What a challenger stakes on one job to watch it for its bounty; 0 watches none."""
     max_demands_eth: float = Field(0.5, ge=0)
     """What demands for the rounding logs of one job may cost a challenger, deposits included; 0 demands nothing."""
     limits: Limits = Limits()
@@ -170,6 +172,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
+        # SAFETY: a watcher whose root nobody claims loses its stake, so it must be able to claim it.
+        if self.max_watch_eth and self.mode is not Mode.CHALLENGE:
+            raise ValueError(
+                'max_watch_eth stakes on a result; set mode = "challenge", so that it can be claimed'
+            )
         if self.device == "cuda" and self.evaluator != "torch":
             raise ValueError(
                 f'evaluator = "{self.evaluator}" runs on the processor; set it to "torch", or device = "cpu"'
@@ -188,6 +195,11 @@ class Settings(BaseSettings):
     def max_stake(self) -> int:
         """The same in wei; 0 is no limit."""
         return int(self.max_stake_eth * 10**18)
+
+    @property
+    def max_watch(self) -> int:
+        """The same in wei; 0 watches none."""
+        return int(self.max_watch_eth * 10**18)
 
     @property
     def max_demands(self) -> int:

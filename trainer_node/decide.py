@@ -137,10 +137,10 @@ def appeal_bond(job: Job) -> int:
     return job.stake_soon if job.rules.has_verifiers else 0
 
 
-def too_dear(stake: int, max_stake: int) -> str | None:
+def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> str | None:
     """Why not to stake on a job: it asks for more than the configuration allows."""
-    if max_stake and stake > max_stake:
-        return f"its stake is {stake} wei, max_stake_eth allows {max_stake}"
+    if most and stake > most:
+        return f"its stake is {stake} wei, {setting} allows {most}"
     return None
 
 

@@ -1,6 +1,6 @@
 """Put the contracts on a chain and write down where they are.
 
-Timekeeper(guardian, budget)     Judge()     the rules, a contract for each family of operators
+Timekeeper(guardian, budget)     Judge()     Watch()     the rules, a contract for each family of operators
 VerifierRegistry(minBond, leaveDelay, time)
 Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
 Panel(court, registry)     Referee(judge, panel)

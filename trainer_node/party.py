@@ -39,6 +39,7 @@ from .respondent import Respondent
 from .rounded.calibration import Calibration
 from .salt import salt_of
 from .service import Node
+from .watcher import Watcher
 from .workshop import Workshop
 
 _log = structlog.get_logger(__name__)
@@ -71,7 +72,7 @@ def crew(node: Node, lie: Lie = HONEST, *, follows: bool = False) -> Iterator[Wo
 
 class Party:
     """Acts on jobs for the node's key, or only looks if it has none. ``silent`` never answers in a match, nor what is
-    demanded of it; who ``demands`` gets the logs that nobody serves on the chain."""
+    demanded of it; who ``demands`` gets the logs that nobody serves on the chain. The ``watcher`` is for bounties."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Party:
         *,
         silent: bool = False,
         demands: bool = False,
+        watcher: Watcher | None = None,
     ) -> None:
         self._client = node.client
         self._metrics = node.metrics
@@ -88,6 +90,7 @@ class Party:
         self._workshop = workshop
         self._uri = node.public_uri
         self._decide = decide
+        self._watcher = watcher
         self._rounds = Rounds(Docket(node.database), node.problems)
         self._player: Player | None = None
         self._counsel: Counsel | None = None
@@ -126,11 +129,14 @@ class Party:
         ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
-        self._reserve(job, appeal_bond(job) if at_stake else 0)
+        watched = self._watcher is not None and self._watcher.attend(snapshot, job)
+        self._reserve(job, self._at_risk(job, at_stake=at_stake, watched=watched))
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
             # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
             if self._settle(snapshot, job, claim) and not hearings:
+                return True
+            if watched:
                 return True
             if not hearings:
                 if job.id not in self._over:
@@ -154,7 +160,13 @@ class Party:
         with contextlib.ExitStack() as last_to_first:
             for turn in reversed(due):
                 last_to_first.callback(turn)
-        return ours or demanded or (own is not None and job.open_matches > 0)
+        return ours or demanded or watched or (own is not None and job.open_matches > 0)
+
+    def _at_risk(self, job: Job, *, at_stake: bool, watched: bool) -> int:
+        """What we may have to pay in a job, in wei, for what we have staked on it already."""
+        if at_stake or self._watcher is None or not watched or job.phase.ended:
+            return appeal_bond(job) if at_stake else 0
+        return self._watcher.reserve(job)
 
     def _settle(self, snapshot: Snapshot, job: Job, claim: Claimed | None) -> bool:
         """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
@@ -170,7 +182,7 @@ class Party:
         return True
 
     def _reserve(self, job: Job, bond: int) -> None:
-        """What an appeal in a job may need is not staked on another."""
+        """What a job may need is not staked on another."""
         if bond:
             self._reserved[job.id] = bond
         else:

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 from referee_py.errors import InvalidInput
 from referee_py.panel.state import Rules
 from referee_py.program import Terms
+from referee_py.rounding.mode import is_rounded
 
 from .bundle import Bundle
 from .chain import ChainClient, Receipt, TransactionManager
@@ -41,6 +42,9 @@ class Offer:
     """If none, the Court alone judges."""
     threshold: int = 0
     """How many verifiers make a verdict; 0 is a majority."""
+    bounty: int = 0
+    """What is set aside for those who watch the job, and for how many of them."""
+    bounty_shares: int = 4
 
     @property
     def rules(self) -> Rules:
@@ -70,6 +74,10 @@ def post_job(
     """
     check_uri(uri)
     check_bundle(bundle)
+    if offer.bounty and is_rounded(bundle.terms.mode):
+        raise InvalidInput(
+            "nobody can watch a job of rounded-f64: nobody but the trainer knows the root before its logs are revealed"
+        )
     file_hash = put_bundle(bundle, store)
     if file_hash != hashlib.sha256(bundle.program.to_bytes()).digest():
         raise InvalidInput("the program file changed while it was read; build the bundle again")
@@ -80,10 +88,20 @@ def post_job(
         if str(log["address"]).lower() == str(jobs.address).lower():
             event = jobs.events["Posted"]()
             if bytes(log["topics"][0]) == bytes.fromhex(str(event.topic).removeprefix("0x")):
-                return int(event.process_log(log)["args"]["jobId"]), receipt
+                job_id = int(event.process_log(log)["args"]["jobId"])
+                if offer.bounty:
+                    fund_bounty(client, transactions, job_id, offer)
+                return job_id, receipt
     raise RpcCorrupt(
         f"the receipt of {receipt.tx_hash.hex()} has no Posted event; is it the right Jobs contract?"
     )
+
+
+def fund_bounty(client: ChainClient, transactions: TransactionManager, job_id: int, offer: Offer) -> Receipt:
+    """Set aside what a job's watchers get. Raises Reverted if the contract refuses it."""
+    contracts = client.contracts
+    given = client.deployment.jobs, job_id, offer.bounty_shares
+    return transactions.send(Call.of(contracts.watch, "fund", *given, value=offer.bounty))
 
 
 def check_bundle(bundle: Bundle) -> None:

@@ -77,7 +77,7 @@ class Node:
     problems: dict[str, str] = field(default_factory=dict)
     """Why it is not ready, by topic; shown by /readyz."""
     reserved: dict[int, int] = field(default_factory=dict)
-    """Bonds that appeals may need, by job; wei."""
+    """What claims of what we watch may need, and bonds of appeals, by job; wei."""
 
     @property
     def web3(self) -> Web3:
@@ -93,10 +93,10 @@ class Node:
         """Our account, if we have a key."""
         return self.transactions.address if self.transactions else None
 
-    def spare(self) -> int:
-        """Wei of our account that no appeal in a running job may need; nothing without a key."""
+    def spare(self, job: int = 0) -> int:
+        """Wei of our account that no other job than this one may need; nothing without a key."""
         balance = self.transactions.balance() if self.transactions else 0
-        return balance - sum(self.reserved.values())
+        return balance - sum(wei for number, wei in self.reserved.items() if number != job)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ struct Parts {
     address court;
     address registry;
     address demands;
+    address watch;
     address timekeeper;
 }
 
@@ -30,6 +31,7 @@ struct Codes {
     bytes32 court;
     bytes32 registry;
     bytes32 demands;
+    bytes32 watch;
     bytes32 timekeeper;
 }
 

@@ -10,6 +10,7 @@ import {IReleases, Parts, Release, Status} from "contracts/interfaces/IReleases.
 contract ReleasesTest is Market {
     address private constant PUBLISHER = address(0x9B);
     Releases private releases = new Releases(PUBLISHER);
+    address private watch = deploy("Watch.sol:Watch", "");
 
     function _parts() private view returns (Parts memory) {
         return Parts({
@@ -19,6 +20,7 @@ contract ReleasesTest is Market {
             court: address(court),
             registry: address(registry),
             demands: address(demands),
+            watch: watch,
             timekeeper: address(time)
         });
     }
@@ -49,6 +51,7 @@ contract ReleasesTest is Market {
         eq(r.codes.court, keccak256(address(court).code), "code of the court");
         eq(r.codes.registry, keccak256(address(registry).code), "code of the registry");
         eq(r.codes.demands, keccak256(address(demands).code), "code of the demands");
+        eq(r.codes.watch, keccak256(watch.code), "code of the watch");
         eq(r.codes.timekeeper, keccak256(address(time).code), "code of the timekeeper");
         eq(keccak256(abi.encode(releases.releaseOf("1.0"))), keccak256(abi.encode(r)), "by version");
         vm.expectRevert(abi.encodeWithSelector(IReleases.NoSuchRelease.selector, 0));

@@ -25,6 +25,7 @@ from referee_py.game.timekeeper import Pause, contract_time
 from referee_py.panel.state import HearingPhase, hearing_id
 
 from ..errors import RpcCorrupt, RpcUnavailable
+from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .contracts import Contracts, Deployment
 from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, read_events
@@ -296,6 +297,18 @@ class Snapshot:
         # SAFETY: anybody can write a Jobs contract that has a job of the same number.
         topics = [None, job.id, int(self._client.deployment.jobs, 16)]
         return read_ledger(list(self._events(self._contracts.demands, topics, EVENTS, MAX_DEMANDS)))
+
+    # ------------------------------------------------------------------ bounties
+
+    def pool(self, job: Job) -> PoolInfo:
+        """What the job's client has set aside for those who watch it."""
+        bounty = self._contracts.bounty(job.id, job.client)
+        return pool_view(self._view(self._contracts.watch, "poolOf", bounty))
+
+    def watcher(self, job: Job, address: str) -> WatcherInfo:
+        """Where an account stands that may watch a job for its client's bounty."""
+        bounty, who = self._contracts.bounty(job.id, job.client), Web3.to_checksum_address(address)
+        return watcher_view(self._view(self._contracts.watch, "watcherOf", bounty, who))
 
     # ------------------------------------------------------------------ hearings and trials
 

@@ -5,10 +5,10 @@
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
     VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary     who calls whom: each is told the address of those
-              Court <──┘  Judge <──┘            └──> Demands     it calls, and Demands asks whichever Jobs it is told
-    rules <── Opset1 <── Examiner <── Court
+              Court <──┘  Judge <──┘            └──> Demands     it calls; Demands and Watch ask whichever Jobs they are
+    rules <── Opset1 <── Examiner <── Court                      told
 
-    All but the Examiner, Opset1, the rules, the Judge and the Notary ask the Timekeeper what time it is.
+    All but the Examiner, Opset1, the rules, the Judge, the Notary and Watch ask the Timekeeper what time it is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ROUNDED_RULES = (
 )
 """Those of rounded-f64. Where the arithmetic is the same, one contract is of both."""
 RULES = tuple(dict.fromkeys((*EXACT_RULES, *ROUNDED_RULES)))
-FIRST = ("Timekeeper", "Judge", *RULES)
+FIRST = ("Timekeeper", "Judge", "Watch", *RULES)
 """The contracts that need no other's address."""
 NAMES = (
     *FIRST,
@@ -249,6 +249,10 @@ class Contracts:
         return self._at("Demands")
 
     @cached_property
+    def watch(self) -> Contract:
+        return self._at("Watch")
+
+    @cached_property
     def panel(self) -> Contract:
         return self._at("Panel")
 
@@ -267,7 +271,7 @@ class Contracts:
     @property
     def purses(self) -> tuple[Contract, ...]:
         """The contracts that owe people money."""
-        return self.jobs, self.panel, self.demands
+        return self.jobs, self.panel, self.demands, self.watch
 
     def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
         """One transaction that makes these moves in a match, in order, or the first of them if not all fit."""
@@ -310,6 +314,10 @@ class Contracts:
             for root, place in demands
         ]
         return _batch(self.demands, calls)
+
+    def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
+        """What somebody has set aside for those who watch a job."""
+        return self.deployment.jobs, job_id, Web3.to_checksum_address(funder)
 
     def _subject(self, job_id: int, root: bytes) -> tuple[str, int, bytes]:
         return self.deployment.jobs, job_id, root

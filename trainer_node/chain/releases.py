@@ -32,6 +32,7 @@ PARTS = {
     "court": "Court",
     "registry": "VerifierRegistry",
     "demands": "Demands",
+    "watch": "Watch",
     "timekeeper": "Timekeeper",
 }
 """The contracts of a release by their names in the contract."""

@@ -63,7 +63,14 @@ _DAEMON: dict[str, Any] = {
     "device": _option(str, "--device", "Where training runs: cpu or cuda."),
     "poll_s": _option(float, "--poll", "Seconds between looks at the chain."),
 }
-_MODE: dict[str, Any] = {"mode": _option(Mode, "--mode", "watch, defend or challenge.")}
+_MODE: dict[str, Any] = {
+    "mode": _option(Mode, "--mode", "watch, defend or challenge."),
+    "max_watch_eth": _option(
+        float,
+        "--max-watch",
+        "With --mode challenge: ether to stake on watching one job for a bounty; 0 watches none.",
+    ),
+}
 
 CHAIN = _CHAIN
 ACCOUNT = {**_CHAIN, **_KEY}

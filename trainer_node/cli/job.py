@@ -10,9 +10,11 @@ from rich.table import Table
 
 from referee_py.errors import InvalidInput
 from referee_py.rounding.mode import is_rounded
+from referee_py.watch import WatcherState
 
 from ..bundle import Bundle
-from ..chain import Job
+from ..chain import ChainClient, Job
+from ..chain.bounties import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
 from ..fetch import Fetcher
@@ -46,7 +48,10 @@ JobNumber = Annotated[int, typer.Argument(help="Number of the job; `assay job li
 
 Collected = Annotated[
     list[int],
-    typer.Option("--job", help="First collect what our claim in this job gets; once it is over. Repeatable."),
+    typer.Option(
+        "--job",
+        help="First collect what our claim in this job gets, or its bounty; once it is over. Repeatable.",
+    ),
 ]
 
 
@@ -75,6 +80,22 @@ def post(
     ] = None,
     slots: Annotated[int, typer.Option(help="How many trainers are wanted.", min=1, max=16)] = 1,
     train: Annotated[int, typer.Option(help="Training phase, in seconds.")] = 3600,
+    watch: Annotated[
+        str,
+        typer.Option(
+            help="In ether: for those who knew the right result before anybody revealed one; not in rounded-f64."
+        ),
+    ] = "0",
+    watch_shares: Annotated[
+        int, typer.Option(help="For how many of them: none gets more than this part.", min=1, max=255)
+    ] = 4,
+    watch_period: Annotated[
+        int,
+        typer.Option(
+            help="Seconds after the last trainer's commitment before anybody reveals: what watchers have to finish. As "
+            "long as a run takes, if --watch is to be of use."
+        ),
+    ] = 0,
     reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
     challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
     clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 1800,
@@ -125,6 +146,7 @@ def post(
         high_fee=ether(high_fee) if high_fee is not None else min(FEE_RANGE * low, MAX_FEE),
         slots=slots,
         train_period=train,
+        watch_period=watch_period,
         reveal_period=reveal,
         challenge_period=challenge,
         clock=clock,
@@ -132,6 +154,8 @@ def post(
         appeal_period=appeal,
         verifiers=tuple(verifiers),
         threshold=threshold,
+        bounty=ether(watch),
+        bounty_shares=watch_shares,
     )
     store = Store(settings.data_dir / "artifacts", max_bytes=settings.limits.artifact_bytes)
     with sender(settings) as transactions:
@@ -168,7 +192,7 @@ def show(settings: Settings, job: JobNumber) -> None:
     """Show a job: its terms, phases, claims and matches."""
     snapshot = reader(settings).snapshot()
     found = snapshot.job(job)
-    _print_terms(found, snapshot.block.timestamp - snapshot.now)
+    _print_terms(found, snapshot.pool(found), snapshot.block.timestamp - snapshot.now)
     for claim in found.claims:
         group = found.groups[claim.group]
         state = "lost" if claim.lost else "spokesman" if group.speaker == claim.index else "follows"
@@ -232,14 +256,39 @@ def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
     client = reader(settings)
     with sender(settings) as transactions:
         for number in jobs or ():
-            claim = client.snapshot().job(number).claim_of(transactions.address)
-            if claim is None or claim.lost or claim.collected:
+            calls = _collections(client, number, transactions.address)
+            if not calls:
                 raise InvalidInput(f"{transactions.address} has nothing to collect in job {number}")
-            transactions.send(Call.of(client.contracts.jobs, "collect", number, claim.index))
+            for call in calls:
+                transactions.send(call)
         owed = client.snapshot().credits(transactions.address)
         for purse, _ in owed or [(client.contracts.jobs, 0)]:
             transactions.send(Call.of(purse, "withdraw"))
     out.print(f"{show_ether(sum(wei for _, wei in owed))} to {transactions.address}")
+
+
+def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
+    """What credits an account with what it gets of a job that is over: of its claim, of watching, of its own bounty."""
+    snapshot, contracts = client.snapshot(), client.contracts
+    job = snapshot.job(number)
+    claim, bounty = job.claim_of(account), contracts.bounty(number, job.client)
+    calls = []
+    if claim is not None and not claim.lost and not claim.collected:
+        calls.append(Call.of(contracts.jobs, "collect", number, claim.index))
+    if snapshot.watcher(job, account).state in (WatcherState.COMMITTED, WatcherState.SHOWN):
+        calls.append(Call.of(contracts.watch, "collect", bounty, account))
+    pool = snapshot.pool(job)
+    if job.client.lower() == account.lower() and pool.amount and not pool.ended:
+        calls.append(Call.of(contracts.watch, "settle", bounty))
+    return calls
+
+
+def _bounty(pool: PoolInfo) -> str:
+    """What watching pays."""
+    if not pool.amount:
+        return "none"
+    text = f"{show_ether(pool.amount)} for {pool.shares} watchers, {pool.watchers} have committed"
+    return f"{text}; {show_ether(pool.share)} each" if pool.ended else text
 
 
 def _judges(job: Job) -> str:
@@ -254,7 +303,7 @@ def _judges(job: Job) -> str:
     )
 
 
-def _print_terms(job: Job, behind: int) -> None:
+def _print_terms(job: Job, pool: PoolInfo, behind: int) -> None:
     rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,
@@ -265,7 +314,8 @@ def _print_terms(job: Job, behind: int) -> None:
         "arithmetic": mode_words(job.program.mode),
         "program file": job.program_file.hex(),
         "artifacts at": job.uri,
-        "training until": moment(job.commit_end),
+        "bounty": _bounty(pool),
+        "training until": f"{moment(job.commit_end)}, and {job.watch_period} s after the last commitment",
         "reveal until": moment(job.reveal_end),
         "challenge until": moment(job.challenge_end),
         "settled": moment(job.settle_end) if job.settle_end else "no root has lost all its claims",

@@ -1,0 +1,151 @@
+"""Watching pays: who has trained before anybody revealed gets a share of the bounty, whoever else was honest."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from web3.contract import Contract
+
+from referee_py.errors import InvalidInput
+from referee_py.rounding.mode import Rounding
+from referee_py.watch import WatcherState
+from tests.conftest import Anvil
+from trainer_node.bundle import Bundle
+from trainer_node.chain import ChainClient, Deployment, JobPhase, TransactionManager, connect
+from trainer_node.demo.reckoning import wealth
+from trainer_node.deploy import ETHER, Parameters, deploy
+from trainer_node.faults import Fault
+from trainer_node.posting import Offer, post_job
+from trainer_node.server import ArtifactServer
+from trainer_node.service import Node
+from trainer_node.store import Store
+
+from .arena import APPEAL_S, CLOCK_S, PERIOD_S, REWARD, STAKE, Arena
+from .test_disputes import expect_justice
+
+BOUNTY, SHARES = 4 * ETHER // 10, 4
+WATCH_S = 300
+
+
+class WatchedArena(Arena):
+    """The client sets a bounty aside; the challenger watches, if it may stake as much."""
+
+    max_watch_eth = 2.0
+
+    def _deploy(self) -> TransactionManager:
+        self.web3 = connect(self._anvil.url, self._anvil.chain_id)
+        client = self._transactions()
+        self._deployment = self._folder / "deployment.json"
+        parameters = Parameters(
+            min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_fee=10**9, min_period=10, commit_age=1
+        )
+        deploy(self.web3, client, self._deployment, parameters, chain_id=self._anvil.chain_id)
+        self.client = ChainClient(self.web3, Deployment.load(self._deployment))
+        return client
+
+    def _node(self, name: str, role: str, **settings: object) -> Node:
+        if name == "challenger":
+            settings["max_watch_eth"] = self.max_watch_eth
+        return super()._node(name, role, **settings)
+
+    def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
+        store = Store(self._folder / "client")
+        server = self._stack.enter_context(ArtifactServer(store))
+        offer = Offer(
+            reward=REWARD,
+            stake=STAKE,
+            slots=slots,
+            train_period=PERIOD_S,
+            watch_period=WATCH_S,
+            reveal_period=PERIOD_S,
+            challenge_period=PERIOD_S,
+            clock=CLOCK_S,
+            verdict_period=PERIOD_S,
+            appeal_period=APPEAL_S,
+            verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
+            threshold=threshold,
+            bounty=BOUNTY,
+            bounty_shares=SHARES,
+        )
+        self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
+        self._posted_block = receipt.block
+        self._before = wealth(self.client, self._addresses())
+
+    def until_committed(self) -> None:
+        """Until the challenger watches."""
+        while True:
+            snapshot = self.client.snapshot()
+            job = snapshot.job(self.job_id)
+            if snapshot.watcher(job, self.address("challenger")).state is WatcherState.COMMITTED:
+                return
+            assert job.phase is JobPhase.TRAINING, "it is too late to watch"
+            before = self.web3.eth.block_number
+            for member in self.members:
+                member.part.tick()
+            if self.web3.eth.block_number == before:
+                time.sleep(0.02)
+
+    def logged(self, contract: Contract, name: str) -> list[int]:
+        """The blocks of an event."""
+        return [log["blockNumber"] for log in contract.events[name]().get_logs(from_block=0)]
+
+
+def test_a_watcher_has_its_share_though_the_trainer_is_honest(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.matches == []
+        assert outcome.profit["trainer-0"] == REWARD
+        assert outcome.profit["challenger"] == BOUNTY // SHARES
+        contracts, snapshot = arena.client.contracts, arena.client.snapshot()
+        pool = snapshot.pool(outcome.job)
+        assert (pool.watchers, pool.ended, pool.share) == (1, JobPhase.ACCEPTED, BOUNTY // SHARES)
+        assert contracts.watch.functions.credit(outcome.job.client).call() == BOUNTY - BOUNTY // SHARES
+        # Nobody can see that somebody watches before he has committed himself.
+        assert arena.logged(contracts.watch, "Watched") > arena.logged(contracts.jobs, "Committed")
+
+
+@pytest.mark.parametrize("fault", [Fault.POISON_DATA, Fault.WRONG_OP_OUTPUT])
+def test_a_watcher_that_catches_a_liar_has_share_prize_and_reward(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle, fault: Fault
+) -> None:
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[fault]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        verdict = 0 if fault is Fault.POISON_DATA else STAKE // 10
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2 - verdict + BOUNTY // SHARES
+        assert outcome.profit["trainer-0"] == -STAKE
+
+
+def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        arena.until_committed()
+        arena.restart("challenger")
+        outcome = arena.play()
+        assert outcome.profit["challenger"] == BOUNTY // SHARES
+
+
+def test_who_may_stake_less_than_a_watcher_must_watches_nothing(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    class Stingy(WatchedArena):
+        max_watch_eth = 0.5
+
+    with Stingy(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.profit["challenger"] == 0
+        assert arena.client.snapshot().pool(outcome.job).watchers == 0
+
+
+def test_a_job_of_rounded_f64_has_no_bounty(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """Nobody but the trainer can know the root before its logs are revealed."""
+    rounded = bundle.with_mode(Rounding().mode)
+    with pytest.raises(InvalidInput, match="nobody but the trainer"):
+        WatchedArena(anvil, tmp_path, rounded, trainers=[Fault.NONE])

@@ -1,0 +1,155 @@
+"""Watches jobs for their clients' bounties: computes what a job asks for before anybody reveals it, and commits to it.
+
+    a slot is taken ─▶ train ─▶ trainers have committed: commit, and stake ─▶ our root is claimed: show it ─▶ collect
+
+What was found serves to challenge, too, and whoever watches has to: if another root is accepted the stake is lost. The
+chain keeps where we stand, so a node that starts again goes on where it was.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from referee_py.rounding.mode import is_rounded
+from referee_py.watch import WatcherState, share_of, watch_commitment
+
+from .acts import act
+from .chain import Call, Job, JobPhase, Snapshot, TransactionManager
+from .chain.bounties import PoolInfo
+from .decide import appeal_bond, too_dear, too_late, too_poor, too_slow
+from .salt import salt_of
+from .service import Node
+from .workshop import Workshop
+
+WATCH_GAS = 350_000
+"""Of committing, showing, collecting and withdrawing, together; see tests/contracts/watch/Watch.t.sol."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Watcher:
+    """Watches for whoever holds the node's key; ``max_watch`` of its settings bounds what it stakes on one job."""
+
+    def __init__(self, node: Node, transactions: TransactionManager, workshop: Workshop) -> None:
+        self._node = node
+        self._transactions = transactions
+        self._workshop = workshop
+        self._contract = node.client.contracts.watch
+        self._watched: set[int] = set()
+        self._begun: set[int] = set()
+        self._told: set[int] = set()
+        self._left: set[tuple[int, int]] = set()
+        """By number and instant, those that we have nothing more to do with: after a reorganisation a number may stand
+        for another job."""
+
+    def watches(self, job: Job) -> bool:
+        """Whether we have staked on a result of our own, as far as was seen."""
+        return job.id in self._watched
+
+    def reserve(self, job: Job) -> int:
+        """What a watched job may take to claim our root and to appeal, in wei."""
+        return claim_reserve(job) + appeal_bond(job)
+
+    def attend(self, snapshot: Snapshot, job: Job) -> bool:
+        """Do what is due for a job's bounty. Whether we watch it, or are about to."""
+        if is_rounded(job.program.mode) or (job.id, job.posted) in self._left:
+            return False
+        me = self._transactions.address
+        mine = snapshot.watcher(job, me)
+        if mine.state is WatcherState.NONE and job.phase is JobPhase.TRAINING:
+            return self._begin(snapshot, job)
+        if mine.state in (WatcherState.NONE, WatcherState.COLLECTED):
+            self._leave(job)
+            return False
+        self._watched.add(job.id)
+        if job.phase.ended:
+            right = mine.state is WatcherState.SHOWN and mine.found == job.accepted_root
+            if job.phase is JobPhase.ACCEPTED and not right:
+                _log.warning("watch.lost", job=job.id, root=job.accepted_root.hex())
+                self._leave(job)
+                return False
+            self._send(job, "collect", me)
+        elif mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
+            own = self._workshop.train(job, ours=True)
+            # SAFETY: whoever shows a root that nobody claims gives it away, before it is old enough to be claimed.
+            if own is not None and job.group_of_root(own.root) is not None:
+                self._send(job, "show", own.root, self._salt(job))
+        return True
+
+    def _begin(self, snapshot: Snapshot, job: Job) -> bool:
+        """Train, and commit once that is done. Whether we are at it."""
+        # NOTE: a client has posted it for nothing until somebody has staked on it.
+        if not job.trainers or job.trainer(self._transactions.address) is not None:
+            return False
+        if job.referee.lower() != self._node.client.deployment.referee.lower():
+            return False
+        pool = snapshot.pool(job)
+        if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):
+            return False
+        self._begun.add(job.id)
+        own = self._workshop.train(job)
+        if own is not None and is_due(job, snapshot.now):
+            deployment = self._node.client.deployment
+            where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
+            committed = watch_commitment(*where, own.root, self._salt(job))
+            self._send(job, "watch", committed, value=job.stake_soon)
+        return True
+
+    def _worth(self, job: Job, pool: PoolInfo, now: int) -> bool:
+        """Whether we would stake on it. Says once why not."""
+        settings = self._node.settings
+        reason = too_little(job, pool)
+        reason = reason or too_dear(job.stake_soon, settings.max_watch, "max_watch_eth")
+        reason = reason or too_dear(claim_reserve(job), settings.max_stake)
+        if reason is None:
+            effort, ready_in_s = self._workshop.prepare(job), self._workshop.ready_in_s(job)
+            if effort is None or ready_in_s is None:
+                return False
+            reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
+        reason = reason or too_poor(job, job.stake_soon + claim_reserve(job), self._node.spare())
+        if reason is not None and job.id not in self._told:
+            self._told.add(job.id)
+            _log.warning("job.not_watched", job=job.id, reason=reason)
+        return reason is None
+
+    def _leave(self, job: Job) -> None:
+        self._left.add((job.id, job.posted))
+        self._watched.discard(job.id)
+
+    def _salt(self, job: Job) -> bytes:
+        return salt_of(
+            self._transactions.account,
+            self._node.client.deployment.chain_id,
+            str(self._contract.address),
+            job.id,
+        )
+
+    def _send(self, job: Job, function: str, *arguments: object, value: int = 0) -> None:
+        bounty = self._node.client.contracts.bounty(job.id, job.client)
+        act(self._transactions, Call.of(self._contract, function, bounty, *arguments, value=value))
+
+
+def is_due(job: Job, now: int) -> bool:
+    """Whether it is time to commit to what was found.
+
+    SAFETY: not before the trainers have, where the job gives time for it: whoever would lie must not see whether
+    somebody watches. Where several are wanted, one of them may commit in the last second, and the others not at all.
+    """
+    if not job.watch_period or job.commitments == job.slots:
+        return True
+    return job.slots > 1 and job.commit_end - now <= job.watch_period
+
+
+def claim_reserve(job: Job) -> int:
+    """What a first claim of a new root may take, in wei, if gas costs more by then and others come before."""
+    return job.stake_soon * 5 // 4
+
+
+def too_little(job: Job, pool: PoolInfo) -> str | None:
+    """Why not to watch: the share of one more watcher would not pay for its transactions. What computing costs, who has
+    set the limit on stakes knows."""
+    share = share_of(pool.amount, pool.shares, pool.watchers + 1)
+    cost = WATCH_GAS * 2 * job.base_fee
+    if share > cost:
+        return None
+    return f"its bounty has {share} wei for one more watcher, whose transactions may cost {cost}"
