@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from referee_py.panel.state import HearingPhase
+from referee_py.rounding.mode import Rounding
 from trainer_node import bonds
 from trainer_node.acts import Teller
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
 from trainer_node.chain.transactions import GWEI
 from trainer_node.config import DAY_S, load_settings
 from trainer_node.decide import Do, Seat, later
+from trainer_node.demander import Demander
+from trainer_node.party import Party
 from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, reserve
 
 from .counsel_room import BEGAN, Room
@@ -254,6 +257,47 @@ def test_money_is_drawn_when_gas_is_cheap_or_it_has_waited_long_enough(
     assert till.look(2000, fee=80) == [1001]
     assert till.look(2499, fee=80) == [1001]
     assert till.look(2500, fee=80) == [1001, 2500]
+
+
+def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten() -> None:
+    sent: list[Any] = []
+    party: Any = object.__new__(Party)
+    party._over, party._demander, party._market = set(), None, lambda base_fee: Market(base_fee, 500)
+    party._client = SimpleNamespace(contracts=SimpleNamespace(jobs=None))
+    party._send = sent.append
+    over = staked(JobPhase.ACCEPTED, settle_end=NOW + 700)
+
+    def settle(now: int, fee: int, claim: Claim | None = over.claims[0]) -> bool:
+        at: Any = SimpleNamespace(now=now, block=SimpleNamespace(base_fee=fee))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("trainer_node.party.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name))
+            return bool(party._settle(at, over, claim))
+
+    assert settle(NOW + 701, fee=80)
+    assert sent == []
+    assert settle(NOW + 701, fee=70)
+    assert settle(NOW + 1200, fee=80)
+    assert sent == ["collect"] * 2
+    assert not settle(NOW + 701, fee=70, claim=None)
+    assert not settle(NOW + 701, fee=70, claim=replace(over.claims[0], collected=True))
+    assert len(sent) == 2
+
+
+def test_deposits_are_got_back_when_gas_is_cheap() -> None:
+    closed: list[int] = []
+    demander: Any = object.__new__(Demander)
+    demander._transactions = SimpleNamespace(address=ME)
+    demander._close = lambda _job, keys: closed.append(len(keys))
+    terms = replace(job(**TERMS).program, mode=Rounding().mode)
+    over = job(**TERMS, program=terms, phase=JobPhase.VOID, challenge_end=NOW)
+    ledger = SimpleNamespace(open={"place": SimpleNamespace(demander=ME)})
+    at: Any = SimpleNamespace(now=NOW + 1, ledger=lambda _job: ledger)
+    assert demander.recover(at, over, DEAR)
+    assert closed == []
+    assert demander.recover(at, over, CHEAP)
+    assert closed == [1]
+    ledger.open = {"place": SimpleNamespace(demander="0x" + "bb" * 20)}
+    assert not demander.recover(at, over, CHEAP)
 
 
 # ---------------------------------------------------------------------- settings
