@@ -428,7 +428,10 @@ contract CampaignTest is Base {
         yes(handler.queued() > 10, "claims behind others");
         yes(handler.again() > 10, "of dead roots");
         yes(handler.closing() > 10, "after the challenge phase");
-        yes(handler.defended() > 1, string.concat("of a truth that was given away: ", vm.toString(handler.defended())));
+        yes(
+            handler.defended() > 1,
+            string.concat("of a truth that was given away: ", vm.toString(handler.defended()))
+        );
     }
 
     /// @dev No honest claim is lost, no clock gains time, no answer is refused.

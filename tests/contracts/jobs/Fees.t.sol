@@ -45,7 +45,9 @@ contract FeesTest is Market {
         vm.fee(baseFee);
         uint256 fee = jobs.feeOf(job);
         yes(fee >= low && fee <= high, "within its bounds");
-        if (2 * uint256(baseFee) >= low && 2 * uint256(baseFee) <= high) eq(fee, 2 * uint256(baseFee), "twice");
+        if (2 * uint256(baseFee) >= low && 2 * uint256(baseFee) <= high) {
+            eq(fee, 2 * uint256(baseFee), "twice");
+        }
         eq(jobs.stakeOf(job), fee * 100_000_000 > STAKE ? fee * 100_000_000 : STAKE, "the stake");
     }
 
