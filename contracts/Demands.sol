@@ -18,8 +18,9 @@ import {
     Subject,
     TensorPiece
 } from "./interfaces/IDemands.sol";
-import {IJobs, JobPhase, Program, Rules} from "./interfaces/IJobs.sol";
+import {IJobs} from "./interfaces/IJobs.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
+import {JobPhase, Program, Rules} from "./interfaces/JobTypes.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";

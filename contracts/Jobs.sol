@@ -4,8 +4,8 @@ pragma solidity ^0.8.34;
 import {Timed} from "./Timed.sol";
 import {Calls} from "./commit/Calls.sol";
 import {IDemands} from "./interfaces/IDemands.sol";
-import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/IJobs.sol";
 import {INotary} from "./interfaces/INotary.sol";
+import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/JobTypes.sol";
 import {Board} from "./jobs/Board.sol";
 import {Withheld} from "./jobs/Withheld.sol";
 

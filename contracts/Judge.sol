@@ -10,7 +10,7 @@ import {Records} from "./commit/Records.sol";
 import {Operand, Structures} from "./commit/Structures.sol";
 import {Tensors} from "./commit/Tensors.sol";
 import {Dispute} from "./interfaces/ICourt.sol";
-import {IJobs, Program} from "./interfaces/IJobs.sol";
+import {IJobs} from "./interfaces/IJobs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
 import {Submission} from "./interfaces/IPanel.sol";
 import {
@@ -24,6 +24,7 @@ import {
     Reason,
     Record
 } from "./interfaces/IReferee.sol";
+import {Program} from "./interfaces/JobTypes.sol";
 import {Agreed} from "./match/Agreed.sol";
 
 /// @title Judge

@@ -4,10 +4,13 @@ pragma solidity ^0.8.34;
 import {Hash} from "./commit/Hash.sol";
 import {Merkle} from "./commit/Merkle.sol";
 import {Modes} from "./commit/Modes.sol";
+import {IJobs} from "./interfaces/IJobs.sol";
+import {INotary} from "./interfaces/INotary.sol";
+import {IReferee} from "./interfaces/IReferee.sol";
+import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
 import {
     Claim,
     Group,
-    IJobs,
     Job,
     JobPhase,
     MAX_URI,
@@ -17,10 +20,7 @@ import {
     StakedClaim,
     Terms,
     Trainer
-} from "./interfaces/IJobs.sol";
-import {INotary} from "./interfaces/INotary.sol";
-import {IReferee} from "./interfaces/IReferee.sol";
-import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+} from "./interfaces/JobTypes.sol";
 import {Reading} from "./jobs/Reading.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SSTORE2} from "solady/utils/SSTORE2.sol";

@@ -2,9 +2,9 @@
 pragma solidity ^0.8.34;
 
 import {Dispute, ICourt} from "./interfaces/ICourt.sol";
-import {Rules} from "./interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "./interfaces/IPanel.sol";
 import {IVerifierRegistry} from "./interfaces/IVerifierRegistry.sol";
+import {Rules} from "./interfaces/JobTypes.sol";
 import {Appeals} from "./panel/Appeals.sol";
 import {Hearings} from "./panel/Hearings.sol";
 

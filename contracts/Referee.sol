@@ -3,10 +3,10 @@ pragma solidity ^0.8.34;
 
 import {Calls} from "./commit/Calls.sol";
 import {Programs} from "./commit/Programs.sol";
-import {Program} from "./interfaces/IJobs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
 import {Docket, Match, Reason} from "./interfaces/IReferee.sol";
+import {Program} from "./interfaces/JobTypes.sol";
 import {Clock} from "./match/Clock.sol";
 import {MatchBase} from "./match/MatchBase.sol";
 import {Node} from "./match/Node.sol";

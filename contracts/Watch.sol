@@ -4,8 +4,9 @@ pragma solidity ^0.8.34;
 import {Escrow} from "./Escrow.sol";
 import {Hash} from "./commit/Hash.sol";
 import {Modes} from "./commit/Modes.sol";
-import {IJobs, JobPhase} from "./interfaces/IJobs.sol";
+import {IJobs} from "./interfaces/IJobs.sol";
 import {Bounty, IWatch, Pool, Watcher, WatcherState} from "./interfaces/IWatch.sol";
+import {JobPhase} from "./interfaces/JobTypes.sol";
 import {FixedPointMathLib} from "solady/utils/FixedPointMathLib.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Program} from "../interfaces/IJobs.sol";
 import {IReferee} from "../interfaces/IReferee.sol";
+import {Program} from "../interfaces/JobTypes.sol";
 import {Hash} from "./Hash.sol";
 import {Modes} from "./Modes.sol";
 

@@ -8,8 +8,8 @@ import {Programs} from "../commit/Programs.sol";
 import {Records} from "../commit/Records.sol";
 import {Tensors} from "../commit/Tensors.sol";
 import {IDemands, LogPiece, Place, RecordPiece, StepProof, TensorPiece} from "../interfaces/IDemands.sol";
-import {Program} from "../interfaces/IJobs.sol";
 import {Record} from "../interfaces/IReferee.sol";
+import {Program} from "../interfaces/JobTypes.sol";
 
 /// @title Pieces
 /// @notice Whether an answer is what a root commits to at a place: the way from the root to the piece, and that it can be read.

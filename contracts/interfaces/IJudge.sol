@@ -2,9 +2,9 @@
 pragma solidity ^0.8.34;
 
 import {Dispute} from "./ICourt.sol";
-import {Program} from "./IJobs.sol";
 import {Submission} from "./IPanel.sol";
 import {Docket, Evidence, Exhibit, LogProof, Position, Reason} from "./IReferee.sol";
+import {Program} from "./JobTypes.sol";
 
 /// @title IJudge
 /// @notice What follows from shown evidence: each view has the arguments of the referee's move of the same name, and that referee

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Claim, Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./IJobs.sol";
 import {IVerifierRegistry} from "./IVerifierRegistry.sol";
+import {Claim, Group, Job, JobPhase, Program, StakedClaim, Terms, Trainer} from "./JobTypes.sol";
 
 /// @title INotary
 /// @notice Which terms can be posted as a job, how they are written, and what is written there. It keeps nothing, and its errors

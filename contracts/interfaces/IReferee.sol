@@ -2,10 +2,10 @@
 pragma solidity ^0.8.34;
 
 import {Descent} from "../commit/Descents.sol";
-import {Program} from "./IJobs.sol";
 import {IJudge} from "./IJudge.sol";
 import {IPanel} from "./IPanel.sol";
 import {ITimed} from "./ITimekeeper.sol";
+import {Program} from "./JobTypes.sol";
 
 /// @notice Where a match stands. The zero state is no match.
 ///

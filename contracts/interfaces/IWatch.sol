@@ -2,7 +2,8 @@
 pragma solidity ^0.8.34;
 
 import {IEscrow} from "./IEscrow.sol";
-import {IJobs, JobPhase} from "./IJobs.sol";
+import {IJobs} from "./IJobs.sol";
+import {JobPhase} from "./JobTypes.sol";
 
 /// @notice What somebody has set aside for those who watch a job.
 struct Bounty {

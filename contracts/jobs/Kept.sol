@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, KeptClaim, KeptJob, Trainer} from "../interfaces/IJobs.sol";
+import {Group, KeptClaim, KeptJob, Trainer} from "../interfaces/JobTypes.sol";
 
 /// @title Kept
 /// @notice What Jobs keeps and shows whole. The Notary has the same layout and keeps nothing: it finds by it where Jobs has a word.

@@ -2,9 +2,18 @@
 pragma solidity ^0.8.34;
 
 import {Calls} from "../commit/Calls.sol";
-import {Claim, Group, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
 import {INotary} from "../interfaces/INotary.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";
+import {
+    Claim,
+    Group,
+    Job,
+    JobPhase,
+    KeptClaim,
+    KeptJob,
+    StakedClaim,
+    Trainer
+} from "../interfaces/JobTypes.sol";
 import {Board} from "./Board.sol";
 import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {SafeCastLib} from "solady/utils/SafeCastLib.sol";

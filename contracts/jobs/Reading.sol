@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Group, IJobs, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/IJobs.sol";
+import {IJobs} from "../interfaces/IJobs.sol";
+import {Group, Job, JobPhase, KeptClaim, KeptJob, StakedClaim, Trainer} from "../interfaces/JobTypes.sol";
 import {Kept} from "./Kept.sol";
 
 /// @title Reading

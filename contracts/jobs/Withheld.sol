@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {IDemands} from "../interfaces/IDemands.sol";
-import {Group, JobPhase, KeptJob} from "../interfaces/IJobs.sol";
+import {Group, JobPhase, KeptJob} from "../interfaces/JobTypes.sol";
 import {Pairing} from "./Pairing.sol";
 
 /// @title Withheld

@@ -5,8 +5,8 @@ import {Descent, Descents} from "../commit/Descents.sol";
 import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Programs} from "../commit/Programs.sol";
-import {Program} from "../interfaces/IJobs.sol";
 import {Docket, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
+import {Program} from "../interfaces/JobTypes.sol";
 import {Agreed} from "./Agreed.sol";
 import {MatchBase} from "./MatchBase.sol";
 

@@ -3,10 +3,10 @@ pragma solidity ^0.8.34;
 
 import {Records} from "../commit/Records.sol";
 import {Dispute, IBench} from "../interfaces/ICourt.sol";
-import {Rules} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
 import {Verifier} from "../interfaces/IVerifierRegistry.sol";
+import {Rules} from "../interfaces/JobTypes.sol";
 import {Votes} from "./Votes.sol";
 
 /// @title Appeals

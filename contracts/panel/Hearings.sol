@@ -5,10 +5,11 @@ import {Escrow} from "../Escrow.sol";
 import {Timed} from "../Timed.sol";
 import {Encodings} from "../commit/Encodings.sol";
 import {Dispute, ICourt} from "../interfaces/ICourt.sol";
-import {IJobs, Rules} from "../interfaces/IJobs.sol";
+import {IJobs} from "../interfaces/IJobs.sol";
 import {Hearing, HearingPhase, IPanel, Submission} from "../interfaces/IPanel.sol";
 import {IReferee, Reason} from "../interfaces/IReferee.sol";
 import {IVerifierRegistry} from "../interfaces/IVerifierRegistry.sol";
+import {Rules} from "../interfaces/JobTypes.sol";
 
 /// @title Hearings
 /// @notice The hearings, how a move begins, how a trial begins, and how a match ends.

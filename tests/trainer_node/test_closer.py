@@ -10,6 +10,7 @@ import pytest
 from web3 import Web3
 
 from referee_py.demand import Piece, Place
+from referee_py.demand.contract import deposit_of
 from trainer_node.chain import Contracts, Group, Job, JobPhase
 from trainer_node.chain.demands import Demanded, Ledger
 from trainer_node.closer import Closer
@@ -154,7 +155,7 @@ def test_the_contracts_take_it_and_the_liar_loses(anvil, tmp_path: Path) -> None
     liar, watcher = town.people[2:4]
     town.claim(job_id, (liar, LIED_RUN, "http://two"))
     place, snapshot = Place(Piece.RECORD, 0, 0), town.client.snapshot()
-    deposit = snapshot.deposit(Piece.RECORD)
+    deposit = deposit_of(Piece.RECORD, 10**9)
     town.people[1].send(town.contracts.demand(job_id, LIED_RUN.root, [place], deposit))
     closer = Closer(town.contracts, watcher)
 
