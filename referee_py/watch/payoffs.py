@@ -93,3 +93,15 @@ def table(setting: Setting, honest: int) -> list[str]:
             values += honest_gain(setting, honest, others, rule), others_gain(setting, honest, others, rule)
         lines.append(f"| {others} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     return lines
+
+
+REPLAYING = ((0.1, 0.06), (0.1, 1.0), (0.5, 0.06), (2.0, 0.06))
+"""Stakes and rewards, where a lie saves 0.05."""
+
+
+def replaying_table() -> list[str]:
+    """Lines of Markdown: how likely somebody must replay, so that nobody gains by lying."""
+    lines = ["| stake | reward | somebody must replay one job in |", "|---:|---:|---:|"]
+    for stake, reward in REPLAYING:
+        lines.append(f"| {stake:g} | {reward:g} | {1 / least_watched(0.05, stake, reward):.1f} |")
+    return lines

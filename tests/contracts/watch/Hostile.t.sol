@@ -29,11 +29,11 @@ contract WatchHostileTest is Watching {
 
     /// @dev The play is worth something only if shares are paid in it.
     function test_thePlayComesToShares() public {
-        for (uint256 seed = 0; seed < 12; ++seed) {
+        for (uint256 seed = 0; seed < 60; ++seed) {
             anew();
             _play(seed);
         }
-        yes(_paid >= 5, "shares are paid");
+        yes(_paid >= 3, "shares are paid");
     }
 
     function _play(uint256 seed) private {
@@ -64,7 +64,7 @@ contract WatchHostileTest is Watching {
     function _act(address who, address funder) private {
         uint256 roll = _roll(16);
         vm.deal(who, 10 ether);
-        bytes32 root = _root();
+        bytes32 root = _roll(8) == 0 ? _root() : RIGHT;
         bytes32 commitment = watch.commitmentOf(JOB, who, root, 0);
         address account = person(uint160(_roll(PEOPLE)));
         uint256 before = watch.credit(account) + 2 * STAKE;
