@@ -7,7 +7,7 @@
     record    RECORD hash                 RECORD preimage without its tag            8482
     log       root, number of nodes       the rounding logs of a step, in one file   the receiver's, packed and unpacked
 
-docs/protocol.md, section 9. SAFETY: a tree is named by its number of leaves too. Its inner nodes are the leaves of a
+docs/protocol.md, section 10. SAFETY: a tree is named by its number of leaves too. Its inner nodes are the leaves of a
 shallower tree with the same root, so root and tag alone would let a server pass one for the other.
 """
 

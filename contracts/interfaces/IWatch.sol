@@ -57,7 +57,7 @@ struct Watcher {
 ///
 /// With a pool `p` for `s` watchers, of whom `m` were right, each gets `p / s` if `m <= s`, else `p s / m^2`. What is not paid is the
 /// funder's again. NOTE: not `p / m`, or whoever knows the root would take what others had left by coming with more accounts
-/// (docs/economics.md, section 6).
+/// (docs/economics.md, section 8).
 ///
 /// PROMISES
 /// - Whoever commits to the root that is accepted, and shows it, loses nothing but gas, and gets a share.

@@ -1,4 +1,4 @@
-"""What watching, several accounts and collusion gain (docs/economics.md, section 6). Amounts are in one unit, any.
+"""What watching, several accounts and collusion gain (docs/economics.md, section 8). Amounts are in one unit, any.
 
 An account of somebody who knows the right root costs ``account``: its transactions, and a stake that is tied up.
 """
@@ -92,4 +92,16 @@ def table(setting: Setting, honest: int) -> list[str]:
         for rule in (share, even_share):
             values += honest_gain(setting, honest, others, rule), others_gain(setting, honest, others, rule)
         lines.append(f"| {others} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    return lines
+
+
+REPLAYING = ((0.1, 0.06), (0.1, 1.0), (0.5, 0.06), (2.0, 0.06))
+"""Stakes and rewards, where a lie saves 0.05."""
+
+
+def replaying_table() -> list[str]:
+    """Lines of Markdown: how likely somebody must replay, so that nobody gains by lying."""
+    lines = ["| stake | reward | somebody must replay one job in |", "|---:|---:|---:|"]
+    for stake, reward in REPLAYING:
+        lines.append(f"| {stake:g} | {reward:g} | {1 / least_watched(0.05, stake, reward):.1f} |")
     return lines

@@ -21,6 +21,7 @@ from trainer_node.posting import Offer, post_job
 from trainer_node.server import ArtifactServer
 from trainer_node.service import Node
 from trainer_node.store import Store
+from trainer_node.watcher import WATCH_GAS
 
 from .arena import APPEAL_S, CLOCK_S, PERIOD_S, REWARD, STAKE, Arena
 from .test_disputes import expect_justice
@@ -87,6 +88,15 @@ class WatchedArena(Arena):
             if self.web3.eth.block_number == before:
                 time.sleep(0.02)
 
+    def spent(self, contract: Contract) -> int:
+        """Units of gas that the challenger has paid for moves of a contract."""
+        gas = 0
+        for number in range(self._posted_block, self.web3.eth.block_number + 1):
+            for transaction in self.web3.eth.get_block(number, full_transactions=True)["transactions"]:
+                if (transaction["from"], transaction["to"]) == (self.address("challenger"), contract.address):  # type: ignore[index]
+                    gas += self.web3.eth.get_transaction_receipt(transaction["hash"])["gasUsed"]  # type: ignore[index]
+        return gas
+
     def logged(self, contract: Contract, name: str) -> list[int]:
         """The blocks of an event."""
         return [log["blockNumber"] for log in contract.events[name]().get_logs(from_block=0)]
@@ -105,6 +115,7 @@ def test_a_watcher_has_its_share_though_the_trainer_is_honest(
         pool = snapshot.pool(outcome.job)
         assert (pool.watchers, pool.ended, pool.share) == (1, JobPhase.ACCEPTED, BOUNTY // SHARES)
         assert contracts.watch.functions.credit(outcome.job.client).call() == BOUNTY - BOUNTY // SHARES
+        assert 0 < arena.spent(contracts.watch) <= WATCH_GAS
         # Nobody can see that somebody watches before he has committed himself.
         assert arena.logged(contracts.watch, "Watched") > arena.logged(contracts.jobs, "Committed")
 
