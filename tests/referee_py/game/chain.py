@@ -116,9 +116,11 @@ class Transaction:
 class Chain:
     """anvil with all contracts deployed."""
 
+    base_fee = 0
+    """What the next block asks for a unit of gas, in wei."""
+
     def __init__(self, url: str, min_stake: int, leave_delay: int, pause_budget: int = 0) -> None:
         """A stake is worth ``min_stake`` units of gas, each of one wei at least."""
-        self.base_fee = 0
         self._http = httpx.Client(base_url=url, timeout=60)
         self.timekeeper, self.registry, opset, examiner, self.court, self.panel, *rest = map(Contract, NAMES)
         self.judge, self.referee, self.demands, self.notary, self.jobs = rest
