@@ -220,7 +220,7 @@ def test_releases_are_listed_followed_and_withdrawn(
 ) -> None:
     import_key(assay, anvil, monkeypatch, tmp_path)
     periods = "--min-period", "2", "--commit-age", "1"
-    code, output, errors = assay("deploy", *periods, "--min-stake", "0.1", "--release", "1.0")
+    code, output, errors = assay("deploy", *periods, "--min-fee", "2gwei", "--release", "1.0")
     assert code == 0, errors
     listed = ("--releases", output.split("--releases ")[1].split()[0])
     code, _, errors = assay("release", "list")
@@ -243,9 +243,9 @@ def test_the_clocks_are_shown_stopped_and_started(
 ) -> None:
     import_key(assay, anvil, monkeypatch, tmp_path)
     guardian = str(Account.from_key(anvil.keys[0]).address)
-    code, _, errors = assay("deploy", "--min-stake", "0.1", "--guardian", guardian.lower())
+    code, _, errors = assay("deploy", "--min-fee", "2gwei", "--guardian", guardian.lower())
     assert (code, "not a checksummed address" in errors) == (2, True), errors
-    code, _, errors = assay("deploy", "--min-stake", "0.1", "--guardian", guardian, "--pause-budget", "900")
+    code, _, errors = assay("deploy", "--min-fee", "2gwei", "--guardian", guardian, "--pause-budget", "900")
     assert code == 0, errors
     shown = assay("clocks", "show")[1]
     assert (guardian in shown, "run" in shown, "900 s more, of 900 s" in shown) == (True, True, True)
@@ -256,6 +256,6 @@ def test_the_clocks_are_shown_stopped_and_started(
     assert "stand still, until" in assay("clocks", "show")[1]
     code, output, errors = assay("clocks", "start")
     assert (code, "resume: done" in output) == (0, True), errors
-    code, _, errors = assay("deploy", "--force", "--min-stake", "0.1", "--release", "2.0")
+    code, _, errors = assay("deploy", "--force", "--min-fee", "2gwei", "--release", "2.0")
     assert code == 0, errors
     assert "nobody" in assay("clocks", "show")[1]

@@ -190,6 +190,7 @@ def test_a_job_is_read_in_one_call(town: Town, monkeypatch: pytest.MonkeyPatch) 
     job_id = town.post()
     town.claim_two(job_id)
     snapshot, asked = town.client.snapshot(), []
+    assert town.client.stake_gas, "what a deployment decides is asked for once"
     provider = town.web3.provider
     encode = provider.encode_rpc_request
 
