@@ -55,7 +55,11 @@ class Liar:
     """Answers for all contracts at once: `answers` are what views give, `events` what every subject's log has."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        abis = [item for name in ("Jobs", "Notary", "Referee", "Panel", "Court") for item in load_artifact(name).abi]
+        abis = [
+            item
+            for name in ("Jobs", "Notary", "Referee", "Panel", "Court")
+            for item in load_artifact(name).abi
+        ]
         functions = [item for item in abis if item["type"] == "function"]
         self._functions = {"0x" + function_abi_to_4byte_selector(item).hex(): item for item in functions}
         self._events = {item["name"]: item for item in abis if item["type"] == "event"}
