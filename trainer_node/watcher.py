@@ -16,7 +16,7 @@ from referee_py.watch import WatcherState, share_of, watch_commitment
 from .acts import act
 from .chain import Call, Job, JobPhase, Snapshot, TransactionManager
 from .chain.bounties import PoolInfo
-from .decide import appeal_bond, too_dear, too_late, too_poor, too_slow
+from .decide import appeal_bond, too_dear, too_late, too_long, too_poor, too_slow, unpaid
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
@@ -101,6 +101,9 @@ class Watcher:
         reason = too_little(job, pool)
         reason = reason or too_dear(job.stake_soon, settings.max_watch, "max_watch_eth")
         reason = reason or too_dear(claim_reserve(job), settings.max_stake)
+        # SAFETY: whoever watches has to claim what it has found, so what keeps it from that has to be looked at before.
+        reason = reason or too_long(job, settings.limits.max_period_s)
+        reason = reason or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
         if reason is None:
             effort, ready_in_s = self._workshop.prepare(job), self._workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
