@@ -18,7 +18,7 @@ from ..panel.registry import Registry
 from ..panel.state import HearingTerms, Submission, hearing_id
 from ..trial import Dispute, dispute_hash
 from . import refusals, rules
-from .escrow import BURNED, PRIZE_DIVISOR, Escrow
+from .escrow import BURNED, PRIZE_DIVISOR
 from .jobs import (
     EMPTY_COMMITMENT,
     TRAINERS_GROUP,
@@ -30,11 +30,10 @@ from .jobs import (
     Match,
     StakedClaim,
     Trainer,
-    claim_price,
     commitment,
-    fee_at,
 )
 from .judge import proven
+from .market import Market
 from .refusals import require
 from .state import (
     Exhibit,
@@ -53,7 +52,7 @@ VERDICT_DIVISOR = 10
 """The share of a lost stake that goes to the verifiers who decided; where there is a winner, out of its half."""
 
 
-class Book(Escrow):
+class Book(Market):
     """All contracts; the credits are those of Jobs. Every move is one transaction: it takes effect whole or raises a
     Refusal.
 
@@ -70,19 +69,14 @@ class Book(Escrow):
         stake_gas: int = 1,
         commit_age: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(stake_gas)
         self.chain_id = chain_id
         self.address = jobs
         self.referee = referee
-        self.stake_gas = stake_gas
-        """How many units of gas a stake is worth at least."""
-        self.base_fee = 0
-        """What the chain's block asks for a unit of gas, in wei."""
         self.commit_age = commit_age
         """Seconds of the chain: how old a commitment must be for a challenge."""
         self.behind = 0
         """Seconds by which the contracts' clocks are behind the chain, of which alone a commitment goes by."""
-        self.jobs: dict[int, Job] = {}
         self.matches: dict[int, Match] = {}
         self.panel = Panel(panel, registry or Registry(), self._ruled, self._bond)
         self.demands = Demands(Withheld(self))
@@ -345,21 +339,6 @@ class Book(Escrow):
         group.until = job.settle_end = now + job.terms.challenge_period
 
     # --- money ----------------------------------------------------------------------------------------------------
-
-    def fee_of(self, job_id: int) -> int:
-        """What a unit of gas counts for in a job now, in wei."""
-        terms = self.jobs[job_id].terms
-        return fee_at(self.base_fee, terms.low_fee, terms.high_fee)
-
-    def stake_of(self, job_id: int) -> int:
-        """What a slot takes now, and the bond of an appeal."""
-        return max(self.jobs[job_id].terms.stake, self.stake_gas * self.fee_of(job_id))
-
-    def price_of(self, job_id: int, root: bytes) -> int:
-        """What a challenger's claim of a root has to stake now."""
-        job = self.jobs[job_id]
-        claimed = job.group_of(root) is not None
-        return claim_price(self.stake_of(job_id), job.founded, job.followers, claimed=claimed)
 
     def _settle(self, job: Job, match: Match, deciders: Sequence[str]) -> None:
         """The losers' stakes: half to a winner and the verifiers who decided, of the whole a tenth to these. The rest

@@ -272,7 +272,14 @@ class Arena:
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
         store = Store(self._folder / "client")
         server = self._stack.enter_context(ArtifactServer(store))
-        offer = Offer(
+        offer = self._terms(slots, threshold)
+        self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
+        self._posted_block = receipt.block
+        self._before = wealth(self.client, self._addresses())
+
+    def _terms(self, slots: int, threshold: int) -> Offer:
+        """What the client offers: a seam for other terms."""
+        return Offer(
             reward=REWARD,
             stake=STAKE,
             slots=slots,
@@ -285,6 +292,3 @@ class Arena:
             verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
             threshold=threshold,
         )
-        self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
-        self._posted_block = receipt.block
-        self._before = wealth(self.client, self._addresses())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,14 @@ from referee_py.rounding.mode import Rounding
 from referee_py.watch import WatcherState
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import ChainClient, Deployment, JobPhase, TransactionManager, connect
-from trainer_node.demo.reckoning import wealth
-from trainer_node.deploy import ETHER, Parameters, deploy
+from trainer_node.chain import JobPhase
+from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
-from trainer_node.posting import Offer, post_job
-from trainer_node.server import ArtifactServer
+from trainer_node.posting import Offer
 from trainer_node.service import Node
-from trainer_node.store import Store
 from trainer_node.watcher import WATCH_GAS
 
-from .arena import APPEAL_S, CLOCK_S, PERIOD_S, REWARD, STAKE, Arena
+from .arena import REWARD, STAKE, Arena
 from .test_disputes import expect_justice
 
 BOUNTY, SHARES = 4 * ETHER // 10, 4
@@ -35,44 +33,14 @@ class WatchedArena(Arena):
 
     max_watch_eth = 2.0
 
-    def _deploy(self) -> TransactionManager:
-        self.web3 = connect(self._anvil.url, self._anvil.chain_id)
-        client = self._transactions()
-        self._deployment = self._folder / "deployment.json"
-        parameters = Parameters(
-            min_bond=ETHER, leave_delay=60, stake_gas=10**7, min_fee=10**9, min_period=10, commit_age=1
-        )
-        deploy(self.web3, client, self._deployment, parameters, chain_id=self._anvil.chain_id)
-        self.client = ChainClient(self.web3, Deployment.load(self._deployment))
-        return client
-
     def _node(self, name: str, role: str, **settings: object) -> Node:
         if name == "challenger":
             settings["max_watch_eth"] = self.max_watch_eth
         return super()._node(name, role, **settings)
 
-    def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
-        store = Store(self._folder / "client")
-        server = self._stack.enter_context(ArtifactServer(store))
-        offer = Offer(
-            reward=REWARD,
-            stake=STAKE,
-            slots=slots,
-            train_period=PERIOD_S,
-            watch_period=WATCH_S,
-            reveal_period=PERIOD_S,
-            challenge_period=PERIOD_S,
-            clock=CLOCK_S,
-            verdict_period=PERIOD_S,
-            appeal_period=APPEAL_S,
-            verifiers=tuple(address for address, _, _ in self.client.snapshot().verifiers()),
-            threshold=threshold,
-            bounty=BOUNTY,
-            bounty_shares=SHARES,
-        )
-        self.job_id, receipt = post_job(self.client, client, store, self._bundle, offer, server.uri)
-        self._posted_block = receipt.block
-        self._before = wealth(self.client, self._addresses())
+    def _terms(self, slots: int, threshold: int) -> Offer:
+        offer = super()._terms(slots, threshold)
+        return replace(offer, watch_period=WATCH_S, bounty=BOUNTY, bounty_shares=SHARES)
 
     def until_committed(self) -> None:
         """Until the challenger watches."""

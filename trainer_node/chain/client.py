@@ -31,10 +31,11 @@ from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
+from .matches import MatchInfo, match_view
 from .pauses import EVENTS as PAUSE_EVENTS
 from .pauses import read_pauses
 from .rpc import guarded
-from .views import MAX_CLAIMS, Group, Job, MatchInfo, job_view, match_view
+from .views import MAX_CLAIMS, Group, Job, job_view
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000

@@ -47,7 +47,7 @@ from .wire import trial_call
 
 if TYPE_CHECKING:
     from .hearings import TrialInfo
-    from .views import MatchInfo
+    from .matches import MatchInfo
 
 EXACT_RULES = (
     *("Elementwise", "Exponentials", "Logarithms", "Trigonometry", "Reductions"),

@@ -49,8 +49,9 @@ from referee_py.panel.state import Move as HearingMove
 from referee_py.trial import Dispute, Stage, TrialState, dispute_hash
 
 from .client import Snapshot
+from .matches import MatchInfo
 from .rpc import guarded
-from .views import Job, MatchInfo
+from .views import Job
 from .wire import dispute_of, hashes, record_of, submission_of, trial_move, values
 
 MAX_NESTING = 4

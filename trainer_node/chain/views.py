@@ -1,26 +1,19 @@
-"""Jobs, claims and matches as typed values, built from what contract views return.
+"""Jobs and their claims as typed values, built from what contract views return.
 
 The ABI decoder has checked widths; what it cannot know is checked here: enumerations, lengths, the protocol's limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from referee_py.game import clock
 from referee_py.game.jobs import JobPhase, claim_price, fee_at
-from referee_py.game.shown import match_id as match_id_of
-from referee_py.game.shown import position_hash
-from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
 from referee_py.panel.state import Rules
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
-from .events import Event
-from .wire import values
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
@@ -204,29 +197,6 @@ class Job:
         return (found[0], found[1]) if len(found) == 2 else None
 
 
-@dataclass(frozen=True, slots=True)
-class MatchInfo:
-    """A match at one block: the rules' state and terms, and what only the contract knows."""
-
-    id: int
-    job_id: int
-    jobs: str
-    state: MatchState
-    terms: MatchTerms
-
-    @property
-    def deadline(self) -> int:
-        """Walk, Refine, Open: the last second in which a move is in time. Else zero."""
-        return clock.first_deadline(self.state)
-
-    def side_of(self, address: str) -> int | None:
-        """Which side's spokesman the address is."""
-        for side, player in enumerate(self.terms.players):
-            if player.lower() == address.lower():
-                return side
-        return None
-
-
 def known(kind: type[Number], number: int, of: str) -> Number:
     """The member with that number of an enumeration of the contracts. Raises RpcCorrupt if it has none."""
     try:
@@ -331,72 +301,3 @@ def job_view(
         base_fee=base_fee,
         stake_gas=stake_gas,
     )
-
-
-def match_view(match_id: int, raw: Any, events: Sequence[Event], job: Job) -> MatchInfo:
-    """A MatchInfo from `getMatch` and the match's events. Raises RpcCorrupt."""
-    if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
-        raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
-    terms = _terms(match_id, raw.jobs, events, job)
-    root, node, agreed = _position(terms, events)
-    state = MatchState(
-        phase=known(Phase, raw.phase, f"match {match_id}"),
-        posted=raw.posted,
-        level=raw.level,
-        height=raw.height,
-        index=raw.index,
-        start=raw.start,
-        end=raw.end,
-        root=root,
-        node=node,
-        agreed=agreed,
-        clock=(raw.clock0, raw.clock1),
-        tick=raw.tick,
-        losers=raw.losers,
-        reason=known(Reason, raw.reason, f"match {match_id}"),
-    )
-    if position_hash(state) != raw.position:
-        raise RpcCorrupt(f"the endpoint has not all events of match {match_id}; use one with complete logs")
-    return MatchInfo(match_id, job.id, raw.jobs, state, terms)
-
-
-def _terms(match_id: int, jobs: str, events: Sequence[Event], job: Job) -> MatchTerms:
-    """What the match was opened with. SAFETY: the contract keeps only its hash, which is the match's id."""
-    opened = next((event.args["docket"] for event in events if event.name == "Opened"), None)
-    if opened is None:
-        raise RpcCorrupt(f"the endpoint has no event of match {match_id}; use one with complete logs")
-    roots, players, clock_, number, program = values(opened)
-    terms = MatchTerms(
-        program=program_terms(program),
-        clock=clock_,
-        players=(players[0], players[1]),
-        match_id=match_id,
-        logs=job.logs,
-        roots=(bytes(roots[0]), bytes(roots[1])),
-        number=number,
-    )
-    if match_id_of(jobs, job.id, terms) != match_id or terms.program != job.program:
-        raise RpcCorrupt(f"the event of match {match_id} is of another docket")
-    return terms
-
-
-def _position(
-    terms: MatchTerms, events: Sequence[Event]
-) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes], bytes]:
-    """Roots, nodes and the agreed checkpoint, as the events tell."""
-    root, node, agreed = terms.roots, terms.roots, terms.program.initial_root
-    for event in events:
-        args = event.args
-        match event.name:
-            case "Descended":
-                node = bytes(args["node0"]), bytes(args["node1"])
-            case "Refined":
-                finer = bytes(args["root"])
-                root = (finer, root[1]) if args["side"] == 0 else (root[0], finer)
-            case "Entered":
-                agreed = bytes(args["agreed"])
-                if args["phase"] == Phase.WALK and args["level"] == len(terms.program.strides):
-                    root = node
-                elif args["phase"] == Phase.WALK:
-                    node = root
-    return root, node, agreed

@@ -1,36 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Stage} from "./Stage.sol";
+import {People} from "./People.sol";
 import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
 import {Demand, DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
-import {Claim, Group, Job, JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
+import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 
 /// @title Actors
-/// @notice Three honest people and an honest verifier, who answer at once; and everybody else, who do as they are told.
+/// @notice Honest people and verifiers, who answer at once; everybody else does as he is told.
 ///
 /// Some jobs the honest watch from the beginning: there they claim the truth if nobody does, and again, behind whoever is left,
 /// when a claim of it was lost and fewer than two still speak for it; and they answer what is demanded of it, whoever claims it.
-///
-/// Verifiers 0 and 1 are honest, 2 and 3 are not. A job names none; or 0, 1 and 2; or 0, 2 and 3, so that its verdicts may be
-/// lies.
-abstract contract Actors is Stage {
+abstract contract Actors is People {
     struct Asked {
         Subject subject;
         Place place;
         uint16 run;
     }
 
-    uint160 internal constant HONEST = 3;
-    uint160 internal constant PEOPLE = 13;
-    uint256 internal constant HONEST_VERIFIERS = 2;
-    address internal constant CLIENT = address(0xC11E);
-
-    uint256[] internal keys = [uint256(0x101), 0x102, 0x103, 0x104];
-    /// @dev Jobs that have not ended.
-    uint256[] internal live;
     /// @dev Matches that have not ended, and those whose verdict may still cost somebody a bond.
     uint256[] internal watched;
     mapping(uint256 id => bool) private _seen;
@@ -40,46 +29,11 @@ abstract contract Actors is Stage {
     /// @dev What has been demanded and neither answered nor closed, and of which run.
     Asked[] internal asked;
 
-    /// @dev Jobs that the honest watch, and in which they are ready to claim.
-    mapping(uint256 job => bool) internal watches;
+    /// @dev Jobs in which the honest are ready to claim.
     mapping(uint256 job => bool) private _ready;
 
-    /// @dev Jobs that ended without a result because nobody showed their logs.
-    uint256 public withheld;
-    /// @dev Claims behind a root that somebody claims; of dead roots; after the challenge phase; and of the honest when a claim of the
-    /// truth was lost.
-    uint256 public queued;
-    uint256 public again;
-    uint256 public closing;
+    /// @dev Claims of the honest when a claim of the truth was lost.
     uint256 public defended;
-
-    /// @dev What went wrong; empty if nothing did.
-    string public broken;
-
-    constructor() {
-        vm.warp(1_700_000_000);
-        vm.deal(CLIENT, 1e24);
-        for (uint160 n = 0; n < PEOPLE; ++n) {
-            vm.deal(person(n), 1e24);
-        }
-        for (uint256 i = 0; i < keys.length; ++i) {
-            vm.deal(vm.addr(keys[i]), 1e24);
-            enlist(i);
-        }
-    }
-
-    function person(uint160 n) internal pure returns (address) {
-        return address(0xF00000 + n);
-    }
-
-    function isHonest(address who) internal pure returns (bool) {
-        return uint160(who) - 0xF00000 < HONEST;
-    }
-
-    function enlist(uint256 i) internal {
-        vm.prank(vm.addr(keys[i]));
-        registry.register{value: BOND}(address(panel), "http://verifier");
-    }
 
     // ------------------------------------------------------------------ who is honest answers at once
 
@@ -151,10 +105,6 @@ abstract contract Actors is Stage {
         watched.pop();
     }
 
-    function _break(string memory what) internal {
-        broken = what;
-    }
-
     function _isOver(uint256 id) internal view returns (bool) {
         HearingPhase phase = panel.getHearing(hearingOf(id)).phase;
         return referee.getMatch(id).phase == Phase.Done
@@ -197,7 +147,7 @@ abstract contract Actors is Stage {
         if (!_ready[job]) {
             _ready[job] = true;
             for (uint160 n = 0; n < HONEST; ++n) {
-                _commitChallenge(job, person(n), TRUTH);
+                commitChallenge(job, person(n), TRUTH);
             }
         }
         (JobPhase phase, Job memory j,, StakedClaim[] memory claims, Group[] memory groups) = jobs.viewOf(job);
@@ -328,102 +278,5 @@ abstract contract Actors is Stage {
             playTrial(id, m, 0);
         }
         return true;
-    }
-
-    // ------------------------------------------------------------------ jobs
-
-    /// @param honest How many of a job's three verifiers are; if zero, there are none.
-    function terms(uint256 honest, uint8 slots, bool withLogs) internal view returns (Terms memory t) {
-        (t.program, t.referee, t.slots, t.stake) = (program(withLogs), address(referee), slots, STAKE);
-        // NOTE: at the high one a stake has to be as much as a bond.
-        (t.lowFee, t.highFee) = (1 gwei, 20 gwei);
-        (t.trainPeriod, t.revealPeriod, t.challengePeriod) = (PERIOD, PERIOD, PERIOD);
-        (t.rules.verdictPeriod, t.rules.appealPeriod, t.rules.clock) = (PERIOD, PERIOD, CLOCK);
-        if (honest == 0) return t;
-        t.rules.threshold = 2;
-        t.verifiers = new address[](3);
-        (t.verifiers[0], t.verifiers[1]) = (vm.addr(keys[0]), vm.addr(keys[honest == 2 ? 1 : 3]));
-        t.verifiers[2] = vm.addr(keys[2]);
-    }
-
-    function join(uint256 job, address who, uint16 run) internal {
-        runOf[job][who] = run;
-        uint256 price = jobs.stakeOf(job);
-        vm.prank(who);
-        jobs.join{value: price}(job);
-    }
-
-    function commit(uint256 job, address who) internal {
-        bytes32 root = rootOf(runOf[job][who]);
-        bytes32 last = checkpoint(runOf[job][who], 4);
-        bytes32 commitment = jobs.commitmentOf(job, who, root, last, _logsBy(job, who), "salt");
-        vm.prank(who);
-        jobs.commit(job, commitment);
-    }
-
-    function reveal(uint256 job, address who) internal {
-        (Claim memory c, bytes32 logs) = (_claim(runOf[job][who]), _logsBy(job, who));
-        uint256 price = jobs.stakeOf(job);
-        vm.prank(who);
-        jobs.reveal{value: price}(job, c, logs, "salt");
-    }
-
-    /// @dev What a trainer says that its logs are: in half of its jobs a hostile one says what nobody can show.
-    function _logsBy(uint256 job, address who) private view returns (bytes32) {
-        if (!rounded[job]) return 0;
-        return isHonest(who) || job & 1 == 0 ? runLogs() : NONSENSE;
-    }
-
-    /// @param more What is sent besides the price.
-    function challenge(uint256 job, address who, uint16 run, uint256 more) internal {
-        _commitChallenge(job, who, run);
-        pass(1);
-        stake(job, who, run, more);
-    }
-
-    function _commitChallenge(uint256 job, address who, uint16 run) private {
-        bytes32 commitment = jobs.commitmentOf(job, who, rootOf(run), checkpoint(run, 4), 0, "salt");
-        vm.prank(who);
-        jobs.commitChallenge(job, commitment);
-    }
-
-    /// @dev Claims what it has committed to.
-    function stake(uint256 job, address who, uint16 run, uint256 more) internal {
-        Claim memory c = _claim(run);
-        uint256 price = jobs.priceOf(job, c.root);
-        (, bool alive) = jobs.standing(job, c.root);
-        uint256 groups = jobs.groupsFrom(job, 0).length;
-        bool closed = jobs.phaseOf(job) == JobPhase.Closing;
-        uint256 credit = jobs.credit(who);
-        vm.prank(who);
-        jobs.challenge{value: price + more}(job, c, "salt");
-        runOf[job][who] = run;
-        if (jobs.credit(who) != credit + more) _break("what is more than the price is not credited");
-        if (alive) ++queued;
-        else if (jobs.groupsFrom(job, 0).length == groups) ++again;
-        if (closed) ++closing;
-    }
-
-    function _claim(uint16 run) private view returns (Claim memory c) {
-        (c.root, c.last, c.lastPath) = (rootOf(run), checkpoint(run, 4), new bytes32[](1));
-        c.lastPath[0] = checkpoint(run, 2);
-    }
-
-    /// @dev Who has ended is checked and forgotten.
-    function over(uint256 i) internal {
-        uint256 id = live[i];
-        live[i] = live[live.length - 1];
-        live.pop();
-        (JobPhase phase, Job memory job,, StakedClaim[] memory claims,) = jobs.viewOf(id);
-        if (job.finder != address(0)) ++withheld;
-        if (job.acceptedRoot == rootOf(TRUTH)) return;
-        bool known = job.reveals > 0 && (!rounded[id] || job.logs == runLogs());
-        if (watches[id] && known && phase != JobPhase.Void) {
-            _break("where the honest watch the truth is accepted");
-        }
-        if (phase != JobPhase.Accepted) return;
-        for (uint256 k = 0; k < claims.length; ++k) {
-            if (isHonest(claims[k].owner)) _break("an honest party took part, and a lie was accepted");
-        }
     }
 }

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 import pytest
 
-from referee_py.commit import Tag, Tree
 from referee_py.game.book import Book
 from referee_py.game.escrow import BURNED
-from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
+from referee_py.game.jobs import JobPhase, commitment
 from referee_py.game.refusals import (
     AlreadyCollected,
     JobRuns,
@@ -21,98 +18,11 @@ from referee_py.game.refusals import (
     TooSoon,
     WrongStake,
 )
-from referee_py.game.state import Phase, ProgramHeader, Reason, Timeout
+from referee_py.game.state import Phase, Reason, Timeout
 from referee_py.game.withheld import Withheld
-from referee_py.panel.state import Rules
-from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
 
-JOBS, REFEREE, CLIENT, PANEL = ("0x" + digit * 40 for digit in "1234")
-RULES = Rules(1, 20, 30, 10)
-STAKE, REWARD = 1000, 301
-
-
-def who(number: int) -> str:
-    return "0x" + number.to_bytes(20, "big").hex()
-
-
-def claim(name: str) -> Claim:
-    """Another run for each name: four checkpoints, the last of which is proven."""
-    tree = Tree(Tag.RUN_TREE, [ord(name).to_bytes(32, "big")] * 4)
-    return Claim(tree.root, tree.leaves[3], tuple(tree.path(3)))
-
-
-@dataclass
-class Story:
-    """A job from its post on; ``now`` is moved by hand."""
-
-    slots: int = 2
-    now: int = 1000
-    mode: int = MODE_REPOPS_F32
-    logs: bytes = bytes(32)
-    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
-    staked: int = 0
-    """What challengers have sent."""
-
-    def __post_init__(self) -> None:
-        program = ProgramHeader(1, self.mode, 8, 0, 0, 4, *[bytes(32)] * 4, (1,))
-        self.terms = JobTerms(program, self.slots, STAKE, 100, 50, 90, RULES, (who(99),))
-        self.id = self.book.post(self.terms, CLIENT, REWARD, self.now)
-        self.job = self.book.jobs[self.id]
-
-    def trained(self, *names: str) -> Story:
-        """Trainers 1, 2, ... join, commit to those runs and reveal them."""
-        salt = bytes(32)
-        for k, _ in enumerate(names, 1):
-            self.book.join(self.id, who(k), STAKE, self.now)
-        for k, name in enumerate(names, 1):
-            shown = claim(name)
-            hashed = commitment(31337, JOBS, self.id, who(k), shown.root, shown.last, self.logs, salt)
-            self.book.commit(self.id, hashed, who(k), self.now)
-        for k, name in enumerate(names, 1):
-            self.book.reveal(self.id, claim(name), self.logs, salt, who(k), 0, self.now)
-        return self
-
-    def meaning(self, number: int, shown: Claim) -> Story:
-        """Commits to challenge with that claim, and a second goes by."""
-        where = (31337, JOBS, self.id, who(number))
-        hashed = commitment(*where, shown.root, shown.last, bytes(32), bytes(32))
-        self.book.commit_challenge(self.id, hashed, who(number), self.now)
-        self.now += 1
-        return self
-
-    def challenged(self, number: int, name: str, value: int | None = None) -> Story:
-        """Claims that run, for its price unless another value is said."""
-        shown = claim(name)
-        self.meaning(number, shown)
-        value = self.book.price_of(self.id, shown.root) if value is None else value
-        self.book.challenge(self.id, shown, bytes(32), who(number), value, self.now)
-        self.staked += value
-        return self
-
-    def ended(
-        self, match: int, losers: int, reason: Reason = Reason.STRUCTURE, deciders: tuple[str, ...] = ()
-    ) -> Story:
-        """The match ends like that, whatever was played."""
-        ending = self.book.matches[match]
-        ending.state = replace(ending.state, phase=Phase.DONE, losers=losers, reason=reason)
-        self.book._resolve(ending, deciders, self.now)
-        return self
-
-    def finalized(self) -> Story:
-        """At the first instant at which it can be; everybody collects."""
-        self.now = max(self.now, self.job.challenge_end, self.job.settle_end)
-        self.book.finalize(self.id, self.now)
-        for number, one in enumerate(self.job.claims):
-            if not one.lost:
-                self.book.collect(self.id, number)
-        return self
-
-    def credits(self, *accounts: str) -> list[int]:
-        return [self.book.credits.get(account, 0) for account in accounts]
-
-    def conserved(self, ether_in: int) -> bool:
-        return sum(self.book.credits.values()) + self.book.at_risk() + self.book.withdrawn == ether_in
+from .story import CLIENT, JOBS, PANEL, REFEREE, REWARD, STAKE, Story, claim, who
 
 
 def test_all_agree_expect_reward_split_and_remainder_to_the_first() -> None:

@@ -22,7 +22,7 @@ from referee_py.game.jobs import Job, JobPhase, Match, commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.state import Phase, Reason
 
-from .test_book import JOBS, REWARD, STAKE, Story, claim, who
+from .story import JOBS, REWARD, STAKE, Story, claim, who
 
 HONEST, OTHERS = who(1), (who(2), who(3), who(4))
 RIGHT, WRONG = "r", ("w", "v")

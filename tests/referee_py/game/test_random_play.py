@@ -41,12 +41,20 @@ ROUNDS = 160
 PAUSE_BUDGET = 80
 
 
-def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
+def _play(
+    start_anvil: Callable[..., Any],
+    games: int,
+    seed: str,
+    missing: Callable[[Tally], set[str]] = lambda _: set(),
+) -> Tally:
+    """So many games; and then one more chain of them at a time, three at most, while something is missing."""
     if not local.available():
         pytest.fail("the contracts are not compiled; run `make setup`")
     began = time.monotonic()
     tally = Tally()
-    for first in range(0, games, CHAIN):
+    for first in range(0, games + 3 * CHAIN, CHAIN):
+        if first >= games and not missing(tally):
+            break
         anvil = start_anvil(*local.ANVIL_OPTIONS)
         clocks = Timekeeper(PAUSE_BUDGET)
         chain = local.Chain(anvil.url, MIN_STAKE, LEAVE_DELAY, PAUSE_BUDGET)
@@ -61,20 +69,28 @@ def _play(start_anvil: Callable[..., Any], games: int, seed: str) -> Tally:
     return tally
 
 
-@pytest.mark.timeout(600)
-def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
-    tally = _play(start_anvil, CHAIN, "short")
-    # The play is worth something only if it gets to the end of every way.
+def _missing(tally: Tally) -> set[str]:
+    """What play has not come to yet. It is worth something only if it gets to the end of every way."""
     kinds = {kind for kind, phase, *_ in tally.hearings if phase == "DONE"}
-    assert kinds == {"verifiers", "court"}
-    assert any(lost for *_, lost in tally.hearings), "no verifier has lost its bond"
-    assert set(tally.reasons) >= {"OPERATOR", "TIMEOUT", "STRUCTURE"}
+    wanted = {
+        "a verdict": "verifiers" in kinds,
+        "a trial": "court" in kinds,
+        "a bond that is lost": any(lost for *_, lost in tally.hearings),
+        "two pauses": tally.clocks["pause"] >= 2,
+        "a pause that ends early": tally.clocks["resume"] >= 1,
+    }
     moves = {"demands.demand", "demands.close", "demands.answerDigests", "demands.answerBlocks"}
     moves |= {"demands.answerRecord", "demands.answerLeaf", "jobs.collect"}
     moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
-    assert set(tally.accepted) >= moves
-    assert tally.clocks["pause"] >= 2
-    assert tally.clocks["resume"] >= 1
+    reasons = {"OPERATOR", "TIMEOUT", "STRUCTURE"} - set(tally.reasons)
+    return {what for what, seen in wanted.items() if not seen} | reasons | (moves - set(tally.accepted))
+
+
+@pytest.mark.timeout(600)
+def test_random_play_expect_contract_and_python_agree(start_anvil: Callable[..., Any]) -> None:
+    # NOTE: clocks are a real chain's: a seed is not the same games twice, and what is seldom may not be among them.
+    tally = _play(start_anvil, CHAIN, "short", _missing)
+    assert _missing(tally) == set()
 
 
 @pytest.mark.slow

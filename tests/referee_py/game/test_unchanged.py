@@ -17,7 +17,7 @@ from referee_py.game.state import Reveal
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
 
-from .test_book import STAKE, Story, claim, who
+from .story import STAKE, Story, claim, who
 
 SALT = bytes(32)
 
