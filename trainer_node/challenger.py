@@ -16,16 +16,13 @@ from .decide import (
     Do,
     challenger_acts,
     disagreements,
-    offer,
-    too_dear,
     too_late,
     too_long,
-    too_poor,
     too_slow,
     too_uncertain,
-    unpaid,
 )
 from .faults import HONEST, Lie
+from .funds import offer, quarrel, too_dear, too_poor, unpaid
 from .party import Party, crew
 from .service import Node, Service, open_node
 from .watcher import Watcher
@@ -64,12 +61,16 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: Job, root: bytes) -> bool:
-        price, settings = offer(job, root), node.settings
+        # SAFETY: whoever watches has staked on it already, and loses that if another root is accepted.
+        if watcher is not None and watcher.watches(job):
+            return True
+        price, settings, max_fee = offer(job, root).wanted, node.settings, node.settings.fees.max_fee
         dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
-        dear = dear or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
+        dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         effort = workshop.prepare(job)
         slow = None if effort is None else too_slow(job, effort)
-        return effort is not None and unless(job, dear or slow or too_poor(job, price, node.spare(job.id)))
+        poor = too_poor(price, quarrel(job, max_fee), node.spare(job.id))
+        return effort is not None and unless(job, dear or slow or poor)
 
     def unless(job: Job, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""

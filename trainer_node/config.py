@@ -103,7 +103,12 @@ class Fees(BaseModel):
 
     def policy(self) -> FeePolicy:
         """The same in wei."""
-        return FeePolicy(int(self.max_fee_gwei * GWEI), int(self.priority_fee_gwei * GWEI))
+        return FeePolicy(self.max_fee, int(self.priority_fee_gwei * GWEI))
+
+    @property
+    def max_fee(self) -> int:
+        """The same in wei."""
+        return int(self.max_fee_gwei * GWEI)
 
     @property
     def expected_fee(self) -> int:

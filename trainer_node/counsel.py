@@ -31,7 +31,7 @@ from referee_py.trial.walk import Walk
 
 from .acts import ACT_TIMEOUT_S
 from .chain import Contracts, HearingInfo, Snapshot, TransactionManager, TrialInfo
-from .chain.outbox import Call
+from .chain.outbox import Call, Value
 from .drafts import Drafts, Stop
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES
@@ -257,5 +257,5 @@ def _waits(trial: TrialInfo, side: int | None, clock: int, now: int, patience: P
     return patience.waits(state.tick + state.clock[side] - now, clock)
 
 
-def _bond(hearing: HearingInfo, move: Move) -> int:
-    return hearing.terms.stake if isinstance(move, Appeal) else 0
+def _bond(hearing: HearingInfo, move: Move) -> int | Value:
+    return hearing.bond if isinstance(move, Appeal) else 0

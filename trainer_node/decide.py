@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from referee_py.execute import Claim
-from referee_py.game.jobs import claim_price
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
-from .bonds import worst_gas
 from .chain import Group, Job, JobPhase, MatchInfo
-from .chain.transactions import GWEI
 from .chain.views import NEVER
 from .config import Mode
 from .effort import MARGIN, Effort
-from .patience import Market, bearable
+from .patience import Market
 
 NO_COMMITMENT = bytes(32)
 
@@ -101,71 +98,6 @@ def too_slow(job: Job, effort: Effort) -> str | None:
     if name == "clock":
         told += f"; {MARGIN * trial_s:.0f} s of that a trial ({effort.trial})"
     return told
-
-
-def too_poor(job: Job, stake: int, spare: int) -> str | None:
-    """Why not to stake on a job: a false verdict would stand, because an appeal costs as much as the stake."""
-    needed = stake + appeal_bond(job)
-    if not appeal_bond(job) or spare >= needed:
-        return None
-    return f"its stake and the bond of an appeal are {needed} wei, the account can spare {spare}"
-
-
-def offer(job: Job, root: bytes) -> int:
-    """What we send with a claim, in wei: what it takes if gas costs more by then; of a new root a little more than
-    that, because others may come first. What is too much is credited.
-
-    NOTE: less than a second claim of the root would take now, if that is possible, so that it is refused if somebody
-    else has just claimed it.
-    """
-    claimed = job.group_of_root(root) is not None
-    soon = claim_price(job.stake_soon, job.founded, job.followers, claimed=claimed)
-    if claimed:
-        return soon
-    price, second = job.price_of(root), job.stake_now << (job.followers + 1)
-    return min(soon * 5 // 4, second - 1) if price < second else soon * 5 // 4
-
-
-def top_up(job: Job, me: str) -> int:
-    """What we send with a reveal, in wei: what a slot takes by then beyond what ours took. The rest is credited."""
-    slot = job.trainer(me)
-    return max(0, job.stake_soon - slot.stake) if slot is not None else 0
-
-
-def appeal_bond(job: Job) -> int:
-    """What an appeal costs, in wei, if gas costs more by then; nothing without verifiers to appeal from."""
-    return job.stake_soon if job.rules.has_verifiers else 0
-
-
-def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> str | None:
-    """Why not to stake on a job: it asks for more than the configuration allows."""
-    if most and stake > most:
-        return f"its stake is {stake} wei, {setting} allows {most}"
-    return None
-
-
-def unpaid(job: Job, expected_fee: int, max_fee: int) -> str | None:
-    """Why nobody should stake on a job: if gas stays as dear as it is, or becomes as dear as we expect (wei for a
-    unit), the worst dispute would cost more than its prize. ``max_fee``: we never pay more.
-
-    NOTE: by the rule a unit counts for twice what it costs now (`fee_at`), which bounds alone can keep from it. What is
-    claimed when gas is cheap bears no more than the lower bound, however dear gas is in the dispute.
-    """
-    cases = {
-        "high_fee": (min(2 * job.base_fee, max_fee), job.stake_now, "gas costs that, twice over, now"),
-        "low_fee": (min(expected_fee, max_fee), job.stake_at(0), "expected_fee_gwei says so"),
-    }
-    for term, (fee, stake, why) in cases.items():
-        bears = bearable(stake, job.stake_gas)
-        if fee > bears:
-            bound = getattr(job, term)
-            cost, prize = worst_gas() * fee, worst_gas() * bears
-            return (
-                f"its {term} is {bound / GWEI:g} gwei and its stake {stake} wei, which pays for a dispute at "
-                f"{bears / GWEI:g} gwei for a unit of gas; at {fee / GWEI:g} gwei ({why}) the worst dispute takes "
-                f"{cost} wei, of which its prize pays {prize}"
-            )
-    return None
 
 
 def too_long(job: Job, max_period_s: int) -> str | None:

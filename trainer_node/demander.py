@@ -15,6 +15,7 @@ from referee_py.demand import Piece, Place
 from referee_py.demand.contract import (
     ANSWER_GAS,
     BYTE_GAS,
+    CROWD,
     MAX_OPEN,
     STEP,
     demand_price,
@@ -28,6 +29,7 @@ from referee_py.rounding.mode import is_rounded
 from .acts import act
 from .chain import Contracts, Job, JobPhase, Snapshot, TransactionManager
 from .chain.demands import Demanded, Ledger
+from .chain.outbox import Value, next_base_fee
 from .patience import NONE, Patience
 from .shown import Shown
 from .workshop import Workshop
@@ -104,10 +106,18 @@ class Demander:
         goes.
         """
         # NOTE: what gas counts for may rise until the demand is mined; what is too much is credited.
-        price = demand_price(fee_at(2 * job.base_fee, job.low_fee, job.high_fee))
+        price, enough = (
+            demand_price(fee_at(base, job.low_fee, job.high_fee))
+            for base in (2 * job.base_fee, next_base_fee(job.base_fee))
+        )
         least = {piece: deposit_of(piece, price) for piece in (Piece.DIGESTS, Piece.BLOCKS)}
         opened = [d for d in ledger.open.values() if d.root == job.logs]
         left = self._left(job, ledger)
+        # SAFETY: who waits for fewer pages puts no end off by it, and pays for what may never be whole.
+        crowd = CROWD * deposit_of(Piece.BLOCKS, enough)
+        if left == self._max_wei < crowd:
+            self._leave(job, f"to have them shown in time takes {crowd} wei of deposits")
+            return
         rank = rank_of(len(opened), 0)
         count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
         # NOTE: of our own we wait for the answers first, unless they take their time, which a challenge needs.
@@ -122,16 +132,18 @@ class Demander:
             left -= least[place.piece] << rank
             batch.append(place)
         if batch:
-            value = sum(least[place.piece] << rank for place in batch)
+            value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
             _log.info("demand.made", job=job.id, places=len(batch), left=len(places) - len(batch), rank=rank)
             act(self._transactions, self._contracts.demand(job.id, job.logs, batch, value))
-        elif not mine and job.id not in self._told:
+        elif not mine:
+            self._leave(job, f"{len(places)} more pieces of them take more than is left")
+
+    def _leave(self, job: Job, why: str) -> None:
+        """Say once why others have to see to its logs."""
+        if job.id not in self._told:
             self._told.add(job.id)
-            _log.warning(
-                "job.left_to_others",
-                job=job.id,
-                reason=f"its logs are withheld; {len(places)} more pieces would cost more than max_demands_eth",
-            )
+            reason = f"its logs are withheld; {why}, max_demands_eth allows {self._max_wei} wei"
+            _log.warning("job.left_to_others", job=job.id, reason=reason)
 
     def _left(self, job: Job, ledger: Ledger) -> int:
         """What may still be spent on the job: the limit, less our deposits, and what became of those before.

@@ -25,12 +25,13 @@ from .chain import Call, HearingInfo, Job, Snapshot
 from .chain import Claim as Claimed
 from .closer import Closer
 from .counsel import Counsel
-from .decide import Do, appeal_bond, later, offer, seats, top_up, unripe
+from .decide import Do, later, seats, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
+from .funds import kept, kept_to_watch, offer, top_up
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .player import Player
@@ -102,6 +103,7 @@ class Party:
         """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
         self._reserved = node.reserved
         self._market = node.settings.market
+        self._max_fee = node.settings.fees.max_fee
         if node.transactions is not None and not silent:
             opponents = Opponents.of(node.store, node.stop)
             self._player = Player(node.client.contracts, node.transactions, opponents)
@@ -164,9 +166,9 @@ class Party:
 
     def _at_risk(self, job: Job, *, at_stake: bool, watched: bool) -> int:
         """What we may have to pay in a job, in wei, for what we have staked on it already."""
-        if at_stake or self._watcher is None or not watched or job.phase.ended:
-            return appeal_bond(job) if at_stake else 0
-        return self._watcher.reserve(job)
+        if at_stake:
+            return kept(job, self._me, self._max_fee)
+        return kept_to_watch(job, self._max_fee) if watched and not job.phase.ended else 0
 
     def _settle(self, snapshot: Snapshot, job: Job, claim: Claimed | None) -> bool:
         """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
@@ -261,7 +263,7 @@ class Party:
         if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
             return
         if act is Do.JOIN:
-            self._send(Call.of(jobs, "join", job.id, value=job.stake_soon))
+            self._send(Call.of(jobs, "join", job.id, value=job.stake_sent))
         elif act is Do.FINALIZE:
             self._send(Call.of(jobs, "finalize", job.id))
         elif own is not None:

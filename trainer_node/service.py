@@ -77,7 +77,7 @@ class Node:
     problems: dict[str, str] = field(default_factory=dict)
     """Why it is not ready, by topic; shown by /readyz."""
     reserved: dict[int, int] = field(default_factory=dict)
-    """What claims of what we watch may need, and bonds of appeals, by job; wei."""
+    """What jobs that we have staked on may still take (`funds`), by number; wei."""
 
     @property
     def web3(self) -> Web3:

@@ -11,16 +11,14 @@ from .chain import Job, JobPhase
 from .config import Settings
 from .decide import (
     Do,
-    too_dear,
     too_late,
     too_long,
-    too_poor,
     too_slow,
     too_uncertain,
     trainer_acts,
-    unpaid,
 )
 from .faults import HONEST, Fault, Lie
+from .funds import quarrel, too_dear, too_poor, unpaid
 from .party import Party, crew
 from .service import Node, Service, open_node
 from .workshop import Workshop
@@ -43,18 +41,19 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
     told: set[int] = set()
 
     def worth(job: Job, now: int) -> bool:
-        settings = node.settings
+        settings, max_fee = node.settings, node.settings.fees.max_fee
         reason = too_uncertain(job, settings.allow_probable_bounds)
-        reason = reason or too_dear(job.stake_soon, settings.max_stake)
+        reason = reason or too_dear(job.stake_sent.wanted, settings.max_stake)
         reason = reason or too_long(job, settings.limits.max_period_s)
-        reason = reason or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
+        reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
         if reason is None:
             effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
                 return False
             reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
         if reason is None:
-            reason = too_poor(job, job.stake_soon, node.spare())
+            stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
+            reason = too_poor(stake, quarrel(job, max_fee), node.spare())
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

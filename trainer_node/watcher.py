@@ -16,7 +16,9 @@ from referee_py.watch import WatcherState, share_of, watch_commitment
 from .acts import act
 from .chain import Call, Job, JobPhase, Snapshot, TransactionManager
 from .chain.bounties import PoolInfo
-from .decide import appeal_bond, too_dear, too_late, too_long, too_poor, too_slow, unpaid
+from .chain.outbox import Value
+from .decide import too_late, too_long, too_slow
+from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .salt import salt_of
 from .service import Node
 from .workshop import Workshop
@@ -45,10 +47,6 @@ class Watcher:
     def watches(self, job: Job) -> bool:
         """Whether we have staked on a result of our own, as far as was seen."""
         return job.id in self._watched
-
-    def reserve(self, job: Job) -> int:
-        """What a watched job may take to claim our root and to appeal, in wei."""
-        return claim_reserve(job) + appeal_bond(job)
 
     def attend(self, snapshot: Snapshot, job: Job) -> bool:
         """Do what is due for a job's bounty. Whether we watch it, or are about to."""
@@ -92,24 +90,25 @@ class Watcher:
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
             committed = watch_commitment(*where, own.root, self._salt(job))
-            self._send(job, "watch", committed, value=job.stake_soon)
+            self._send(job, "watch", committed, value=job.stake_sent)
         return True
 
     def _worth(self, job: Job, pool: PoolInfo, now: int) -> bool:
         """Whether we would stake on it. Says once why not."""
-        settings = self._node.settings
+        settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
         reason = too_little(job, pool)
-        reason = reason or too_dear(job.stake_soon, settings.max_watch, "max_watch_eth")
-        reason = reason or too_dear(claim_reserve(job), settings.max_stake)
+        reason = reason or too_dear(job.stake_sent.wanted, settings.max_watch, "max_watch_eth")
+        reason = reason or too_dear(offer(job, b"").wanted, settings.max_stake)
         # SAFETY: whoever watches has to claim what it has found, so what keeps it from that has to be looked at before.
         reason = reason or too_long(job, settings.limits.max_period_s)
-        reason = reason or unpaid(job, settings.fees.expected_fee, settings.fees.policy().max_fee)
+        reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
         if reason is None:
             effort, ready_in_s = self._workshop.prepare(job), self._workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
                 return False
             reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
-        reason = reason or too_poor(job, job.stake_soon + claim_reserve(job), self._node.spare())
+        later = kept_to_watch(job, max_fee)
+        reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare())
         if reason is not None and job.id not in self._told:
             self._told.add(job.id)
             _log.warning("job.not_watched", job=job.id, reason=reason)
@@ -127,7 +126,7 @@ class Watcher:
             job.id,
         )
 
-    def _send(self, job: Job, function: str, *arguments: object, value: int = 0) -> None:
+    def _send(self, job: Job, function: str, *arguments: object, value: int | Value = 0) -> None:
         bounty = self._node.client.contracts.bounty(job.id, job.client)
         act(self._transactions, Call.of(self._contract, function, bounty, *arguments, value=value))
 
@@ -141,11 +140,6 @@ def is_due(job: Job, now: int) -> bool:
     if not job.watch_period or job.commitments == job.slots:
         return True
     return job.slots > 1 and job.commit_end - now <= job.watch_period
-
-
-def claim_reserve(job: Job) -> int:
-    """What a first claim of a new root may take, in wei, if gas costs more by then and others come before."""
-    return job.stake_soon * 5 // 4
 
 
 def too_little(job: Job, pool: PoolInfo) -> str | None:

@@ -243,11 +243,14 @@ def test_a_node_closes_what_a_liar_does_not_show(anvil: Anvil, tmp_path: Path, b
         assert arena.client.snapshot().job(job.id).groups[0].dead
 
 
-def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [0, 0.14])
+def test_an_auditor_whose_limit_is_too_low_says_so(anvil: Anvil, tmp_path: Path, limit: float) -> None:
+    """Too low for 32 pages at a time: who waits for fewer puts no end off, and may have paid for nothing."""
+
     class Poor(WithholdingArena):
         def _node(self, name: str, role: str, **settings: object) -> Node:
             if name == "challenger":
-                settings["max_demands_eth"] = 0
+                settings["max_demands_eth"] = limit
             return super()._node(name, role, **settings)
 
     forgery = FORGERIES["a direction just beyond the radius"]

@@ -17,6 +17,7 @@ from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
+from trainer_node.funds import kept, kept_to_watch
 from trainer_node.posting import Offer
 from trainer_node.service import Node
 from trainer_node.watcher import WATCH_GAS
@@ -98,6 +99,29 @@ def test_a_watcher_that_catches_a_liar_has_share_prize_and_reward(
         verdict = 0 if fault is Fault.POISON_DATA else STAKE // 10
         assert outcome.profit["challenger"] == REWARD + STAKE // 2 - verdict + BOUNTY // SHARES
         assert outcome.profit["trainer-0"] == -STAKE
+
+
+def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
+    anvil: Anvil, tmp_path: Path, bundle: Bundle
+) -> None:
+    """It has staked: what it would not have begun with any more, it goes through with. And keeps what that may take."""
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.POISON_DATA]) as arena:
+        arena.until_committed()
+        watching, training = (
+            next(m for m in arena.members if m.name == name) for name in ("challenger", "trainer-0")
+        )
+        for member in (watching, training):
+            member.part.tick()
+        job, max_fee = arena.client.snapshot().job(arena.job_id), watching.node.settings.fees.max_fee
+        assert watching.node.reserved == {job.id: kept_to_watch(job, max_fee)}
+        assert training.node.reserved == {job.id: kept(job, training.node.address or "", max_fee)}
+        limits = {"max_stake_eth": 0.01, "max_watch_eth": 0.01}
+        stricter = watching.node.settings.model_copy(update=limits)
+        watching.node.settings = stricter
+        outcome = arena.play()
+        expect_justice(arena, outcome, bundle)
+        assert outcome.profit["challenger"] == REWARD + STAKE // 2 + BOUNTY // SHARES
+        assert watching.node.reserved == training.node.reserved == {}
 
 
 def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(

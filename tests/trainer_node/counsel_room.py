@@ -33,6 +33,7 @@ from referee_py.trial import solver as trials
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import HearingInfo, TrialInfo
+from trainer_node.chain.outbox import Value
 from trainer_node.counsel import Counsel
 from trainer_node.fetch import Fetcher
 from trainer_node.opponent import Opponents
@@ -82,7 +83,9 @@ class Room:
         terms = HearingTerms(
             hearing_id(REFEREE, 1), at, self.dispute, rules(), STAKE, (VERIFIER,), 1, "0x" + "12" * 20
         )
-        self.hearing = HearingInfo(HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms, {})
+        self.hearing = HearingInfo(
+            HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms, {}, Value(2 * STAKE, STAKE)
+        )
         self.trial = open_trial(self.dispute, (ME, LIAR), (CLOCK, CLOCK), BEGAN)
         self.shown = Known(), Known()
         self.sent: list[tuple[Any, int]] = []

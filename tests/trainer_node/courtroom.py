@@ -27,6 +27,7 @@ from referee_py.rounding.mode import Rounding, is_rounded
 from referee_py.trial import Dispute
 from trainer_node.artifacts import Kind, Name
 from trainer_node.chain import Claim, Group, HearingInfo, Job, JobPhase
+from trainer_node.chain.outbox import Value
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
@@ -97,7 +98,9 @@ class Court:
         at = Submission(match_id, JOBS, number, STEP, self.disputed, players, hashes, dispute_hash(dispute))
         hearing = hearing_id(REFEREE, match_id)
         terms = HearingTerms(hearing, at, dispute, rules(), 1, (KEY.address,), 1, PANEL)
-        self.heard[match_id] = HearingInfo(HearingState(HearingPhase.VOTING, until=1100), terms, {})
+        self.heard[match_id] = HearingInfo(
+            HearingState(HearingPhase.VOTING, until=1100), terms, {}, Value(1, 1)
+        )
 
     def now_is(self, match_id: int = 101, **changes: Any) -> None:
         """The hearing has come so far."""

@@ -33,7 +33,7 @@ def room(tmp_path: Path) -> Room:
 def test_a_verdict_that_calls_the_right_record_wrong_expect_an_appeal_with_a_bond(room: Room) -> None:
     room.has_come_to(HearingPhase.RULED, verdict=room.dispute.records[1].hash())
     assert room.attend(room.brief()).function == "appeal"
-    assert room.sent[-1][1] == STAKE
+    assert room.sent[-1][1] == (2 * STAKE, STAKE)
     assert room.attend(room.brief(), now=BEGAN + 100).function == "proceed", "it is too late for an appeal"
 
 

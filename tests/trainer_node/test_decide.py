@@ -18,9 +18,6 @@ from trainer_node.decide import (
     Do,
     challenger_acts,
     disagreements,
-    offer,
-    too_dear,
-    too_poor,
     too_uncertain,
     trainer_acts,
 )
@@ -155,33 +152,6 @@ def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list
     assert challenger_acts(situation, ME, own, mode, NOW) == acts
 
 
-@pytest.mark.parametrize(
-    ("stake", "most", "dear"), [(1, 0, False), (1, 1, False), (2, 0, False), (2, 1, True)]
-)
-def test_no_more_is_staked_than_is_allowed(stake: int, most: int, dear: bool) -> None:
-    """Zero is no limit. Who the verifiers are does not matter: the court has the last word."""
-    assert (too_dear(stake, most) is not None) == dear
-
-
-@pytest.mark.parametrize(
-    ("founded", "followers", "root", "want"),
-    [
-        (0, 0, RIGHT, 1250),
-        (11, 0, RIGHT, 1999),  # 1,687 and a quarter would do for a second claim of the root
-        (15, 0, RIGHT, 1999),
-        (16, 0, RIGHT, 2500),
-        (16, 1, RIGHT, 2500),
-        (0, 0, WRONG, 2000),
-        (16, 3, WRONG, 16_000),
-    ],
-)
-def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
-    founded: int, followers: int, root: bytes, want: int
-) -> None:
-    situation = claimed(JobPhase.CHALLENGE, WRONG, stake=1000, founded=founded, followers=followers)
-    assert offer(situation, root) == want
-
-
 ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds for form in Form]
 
 
@@ -195,14 +165,6 @@ def test_who_chooses_data_may_make_a_result_wrong_that_is_within_probable_bounds
     assert (reason is not None) == (rounding.bounds is Bounds.PROBABLE)
     assert reason is None or "allow_probable_bounds" in reason
     assert too_uncertain(rounded, True) is None
-
-
-@pytest.mark.parametrize("threshold", [0, 1])
-def test_who_cannot_pay_for_an_appeal_does_not_stake(threshold: int) -> None:
-    situation = job(JobPhase.TRAINING, rules=Rules(threshold, 1, 1, 1), stake=5)
-    assert too_poor(situation, 5, 10) is None
-    assert too_poor(situation, 10, 15) is None, "a claim may cost more than the bond of an appeal"
-    assert (too_poor(situation, 5, 9) is not None) == (threshold > 0)
 
 
 def test_disagreement_needs_an_own_result() -> None:

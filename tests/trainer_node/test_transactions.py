@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from web3 import Web3
 
 from trainer_node.chain import Call, FeePolicy, TransactionManager, connect
 from trainer_node.chain.contracts import ErrorDecoder
+from trainer_node.chain.outbox import next_base_fee
 from trainer_node.db import Database
 from trainer_node.errors import (
     FeeTooHigh,
@@ -349,3 +352,104 @@ def test_wrong_chain(anvil) -> None:
     with pytest.raises(WrongChain, match="31337"):
         connect(anvil.url, 1)
     assert isinstance(connect(anvil.url, 31337), Web3)
+
+
+# Credits what is sent, like contracts that credit what is too much; refuses less than 10^18 wei.
+#   CALLVALUE PUSH8 10^18 GT PUSH1 16 JUMPI STOP | JUMPDEST PUSH0 PUSH0 REVERT
+TAKES_AN_ETHER = bytes.fromhex("34" + "67" + f"{10**18:016x}" + "11" + "600f57" + "00" + "5b5f5ffd")
+
+
+def poor_with(slow: Bench, wei: int) -> tuple[TransactionManager, str]:
+    """A manager whose account has so much, and a contract that takes an ether."""
+    deploying = slow.manager()
+    waiting = deploying.submit(Call("deploy", None, deployer(TAKES_AN_ETHER)))
+    slow.mine()
+    contract = deploying.wait(waiting).contract
+    assert contract is not None
+    account = Account.create()
+    slow.rpc("anvil_setBalance", account.address, hex(wei))
+    poor = Bench(str(slow.web3.provider.endpoint_uri), account.key.hex(), slow.folder)
+    return poor.manager(), contract
+
+
+def test_who_has_less_than_is_wanted_sends_what_there_is(slow: Bench) -> None:
+    """Twice as much would be safer, and what is taken is enough."""
+    manager, contract = poor_with(slow, 15 * 10**17)
+    transaction = manager.submit(Call("stake", contract, b"\1", 2 * 10**18, 10**18))
+    row = manager._outbox.row(transaction)
+    assert 149 * 10**16 < row.value < 15 * 10**17, "all but the gas"
+    assert row.value + row.gas_limit * row.attempts[0].max_fee <= 15 * 10**17
+    slow.mine()
+    assert manager.wait(transaction).gas_used > 0
+    rich = slow.manager()
+    assert (
+        rich._outbox.row(rich.submit(Call("stake", contract, b"\2", 2 * 10**18, 10**18))).value == 2 * 10**18
+    )
+
+
+def test_the_last_wei_will_do(slow: Bench) -> None:
+    """Where there is not enough for gas twice as dear, what the next block may ask for is offered."""
+    manager, contract = poor_with(slow, 10**18)
+    call = Call("stake", contract, b"\1", 3 * 10**18, 10**18)
+    with pytest.raises(InsufficientFunds, match="gas"):
+        manager.submit(call)
+    probe = slow.manager()
+    gas = probe._estimate(replace(call, value=10**18))
+    base = slow.web3.eth.get_block("latest")["baseFeePerGas"]
+    least = gas * (next_base_fee(base) + GWEI)
+    for spare in (least - 1, least):
+        slow.rpc("anvil_setBalance", manager.address, hex(10**18 + spare))
+        if spare < least:
+            with pytest.raises(InsufficientFunds, match="gas"):
+                manager.submit(call)
+    transaction = manager.submit(call)
+    assert manager._outbox.row(transaction).value == 10**18
+    slow.mine()
+    manager.wait(transaction)
+
+
+def test_less_than_is_taken_is_not_tried(slow: Bench) -> None:
+    manager, contract = poor_with(slow, 10**18 - 1)
+    with pytest.raises(InsufficientFunds, match=str(10**18)):
+        manager.submit(Call("stake", contract, b"\1", 3 * 10**18, 10**18))
+    assert manager.open() == []
+
+
+def test_what_is_open_is_not_sent_again(slow: Bench) -> None:
+    """A round gives up waiting for it after a minute; the next one decides the same."""
+    waiting = slow.manager().submit(Call("deploy", None, deployer(REVERTER)))
+    slow.mine()
+    contract = slow.manager().wait(waiting).contract
+    manager = slow.manager()
+    first = manager.submit(Call("move", contract, b""))
+    slow.rpc("anvil_setCode", contract, "0x00")  # takes anything, data too
+    moved = manager.submit(Call("move", contract, b"\1"))
+    assert manager.submit(Call("the same by another name", contract, b"\1", 0)) == moved
+    assert manager.submit(Call("move", contract, b"\2")) != moved
+    assert manager.submit(Call("pay", contract, b"")) != first, "two payments are two"
+    assert len(manager.open()) == 4
+    slow.mine()
+    manager.wait(moved)
+    again = manager.submit(Call("move", contract, b"\1"))
+    assert again != moved, "once it is mined it may be meant anew"
+    slow.mine()
+    manager.wait(again)
+
+
+def test_a_fee_is_raised_up_to_the_cap(slow: Bench) -> None:
+    """Twice the base fee is more than the cap, and the base fee is not."""
+    manager = slow.manager(replace_after_s=0.02, fees=FeePolicy(max_fee=10 * GWEI))
+    transaction = manager.submit(slow.pay())
+    assert manager._outbox.row(transaction).attempts[0].max_fee == 3 * GWEI
+    slow.rpc("anvil_setNextBlockBaseFeePerGas", hex(8 * GWEI))
+    slow.mine()
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=0.4)
+    assert slow.chain_nonce() == 0, "gas was dearer than it offered"
+    attempts = manager._outbox.row(transaction).attempts
+    assert attempts[-1].max_fee == 10 * GWEI
+    for before, after in pairwise(attempts):
+        assert after.max_fee >= before.max_fee * 1.125
+        assert before.priority_fee * 1.125 <= after.priority_fee <= after.max_fee
+    slow.mine()
+    assert manager.wait(transaction).gas_used == 21000

@@ -41,7 +41,7 @@ from referee_py.trial import Move as TrialMove
 from referee_py.trial.shown import led
 
 from ..errors import ConfigError, WrongChain
-from .outbox import Call
+from .outbox import Call, Value
 from .rpc import guarded
 from .wire import trial_call
 
@@ -284,11 +284,11 @@ class Contracts:
         made = [trial_call(move, trial.suit, trial.dispute, state) for move, state in steps]
         return _first(self.court, made, len(trial.dispute.records[0].inputs))
 
-    def hearing_move(self, hearing_id: int, move: HearingMove, value: int = 0) -> Call:
+    def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:
         """One transaction that makes a move in a hearing."""
         return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
 
-    def demand(self, job_id: int, root: bytes, places: Sequence[Place], value: int) -> Call:
+    def demand(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
         """One transaction that demands these places under a root; the value is their deposits."""
         wire = [place.wire() for place in places]
         return Call.of(self.demands, "demand", self._subject(job_id, root), wire, value=value)

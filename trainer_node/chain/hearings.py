@@ -26,6 +26,7 @@ from referee_py.trial.shown import said_hash
 
 from ..errors import RpcCorrupt
 from .events import Event
+from .outbox import Value
 from .views import Job, known
 from .wire import dispute_of, hashes, record_of, submission_of
 
@@ -42,6 +43,8 @@ class HearingInfo:
     terms: HearingTerms
     suits: dict[int, tuple[Suit, Dispute]]
     """The trials, by the Court's ids and in order: what each is about."""
+    bond: Value
+    """What to send with an appeal."""
 
     @property
     def id(self) -> int:
@@ -120,7 +123,7 @@ def hearing_view(
         submission=submission,
         dispute=dispute,
         rules=job.rules,
-        stake=job.stake_soon,
+        stake=job.stake_now,
         verifiers=job.verifiers,
         chain_id=chain_id,
         panel=panel,
@@ -130,7 +133,7 @@ def hearing_view(
         raise RpcCorrupt(
             f"the endpoint has not all events of hearing {hearing_id}; use one with complete logs"
         )
-    return HearingInfo(state, terms, suits)
+    return HearingInfo(state, terms, suits, job.stake_sent)
 
 
 def _suits(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[Suit, Dispute]]:

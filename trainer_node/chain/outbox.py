@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from eth_account.signers.local import LocalAccount
@@ -19,22 +19,38 @@ from ..metrics import Metrics
 _log = structlog.get_logger(__name__)
 
 
+def next_base_fee(base: int) -> int:
+    """What the next block may ask for a unit of gas at most, after one that asks ``base`` wei (EIP-1559)."""
+    return base + max(-(-base // 8), 1)
+
+
+class Value(NamedTuple):
+    """Wei to send with a call that credits what is too much: ``wanted`` if the account has it, else as much as it has,
+    no less than ``least``."""
+
+    wanted: int
+    least: int
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Something to send. ``action`` names it in logs and metrics; ``to`` None creates a contract; ``value``: wei."""
+    """Something to send. ``action`` names it in logs and metrics; ``to`` None creates a contract; ``value``: wei;
+    ``least``: how much of it will do where the account has no more."""
 
     action: str
     to: str | None
     data: bytes
     value: int = 0
+    least: int | None = None
 
     @classmethod
     def of(
-        cls, contract: Contract, function: str, *args: Any, value: int = 0, action: str | None = None
+        cls, contract: Contract, function: str, *args: Any, value: int | Value = 0, action: str | None = None
     ) -> Call:
         """A call of a contract's function."""
         data = bytes.fromhex(str(contract.encode_abi(function, args)).removeprefix("0x"))
-        return cls(action or function, str(contract.address), data, value)
+        wanted, least = (value.wanted, value.least) if isinstance(value, Value) else (value, None)
+        return cls(action or function, str(contract.address), data, wanted, least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,11 @@ class Outbox:
             return session.scalars(
                 select(Transaction).where(*self._mine_and_open).order_by(Transaction.nonce)
             ).all()
+
+    def same(self, call: Call) -> Transaction | None:
+        """The open transaction that says the same to the same contract, whatever is sent with it."""
+        rows = (row for row in self.open_rows() if (row.to, row.data) == (call.to, call.data))
+        return next(rows, None) if call.to is not None and call.data else None
 
     def row(self, transaction_id: int) -> Transaction:
         """One transaction with its attempts. Raises ChainError if there is none."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -35,7 +35,7 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .outbox import Call, Outbox, Receipt
+from .outbox import Call, Outbox, Receipt, next_base_fee
 from .rpc import Decoder, guarded
 
 GWEI = 10**9
@@ -44,6 +44,8 @@ _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
 _STOP_GRACE_S = 5.0
 """How long a process that is told to stop still waits for a block; the outbox remembers the rest."""
+_LEAST_BUMP = 1.125
+"""Nodes of the network take no replacement whose fees are not so many times what they were."""
 _LOST_POLLS = 3
 """A node may count a nonce before it can show the receipt; only after so many looks is a transaction called lost."""
 
@@ -114,12 +116,22 @@ class TransactionManager:
             return bytes(self._web3.eth.call(self._request(call), "pending"))
 
     def submit(self, call: Call) -> int:
-        """Simulate, price, sign, remember, send. Returns the outbox id for :meth:`wait`."""
+        """Simulate, price, sign, remember, send. Returns the outbox id for :meth:`wait`.
+
+        What is still open is not sent a second time: then its id is returned.
+        """
         with self._lock:
-            self.simulate(call)
-            gas = self._estimate(call)
-            max_fee, priority = self._price()
-            self._check_funds(call, gas * max_fee)
+            open_one = self._outbox.same(call)
+            if open_one is not None:
+                return open_one.id
+            have = self.balance()
+            if have < _least(call):
+                raise InsufficientFunds(f"{call.action} takes {_least(call)} wei, {self.address} has {have}")
+            probe = call if have >= call.value else replace(call, value=_least(call))
+            self.simulate(probe)
+            gas = self._estimate(probe)
+            max_fee, priority = self._price(call, gas, have)
+            call = replace(call, value=max(_least(call), min(call.value, have - gas * max_fee)))
             for _ in range(2):
                 row = self._outbox.add(
                     call, self._outbox.next_nonce(self._nonce("pending")), gas, max_fee, priority
@@ -200,22 +212,22 @@ class TransactionManager:
         limit = _bounded(self._block()["gasLimit"], _MAX_GAS, "block gas limit")
         return min(int(estimate * self._fees.gas_margin), limit)
 
-    def _price(self) -> tuple[int, int]:
-        """``(max fee, priority fee)``: room for the base fee to double."""
+    def _price(self, call: Call, gas: int, have: int) -> tuple[int, int]:
+        """``(max fee, priority fee)``: room for the base fee to double, as far as the account bears it; raises
+        InsufficientFunds if that is too little for the next block."""
         base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
         cap, priority = self._fees.max_fee, self._fees.priority_fee
         if base + priority > cap:
             raise FeeTooHigh(
                 f"base fee {base} plus tip {priority} wei is above max_fee, {cap}; wait or raise it"
             )
-        return min(2 * base + priority, cap), priority
-
-    def _check_funds(self, call: Call, gas_cost: int) -> None:
-        have = self.balance()
-        if have < call.value + gas_cost:
+        least = _least(call)
+        cost = gas * min(next_base_fee(base) + priority, cap)
+        if have < least + cost:
             raise InsufficientFunds(
-                f"{call.action} needs {call.value} wei and up to {gas_cost} wei for gas; {self.address} has {have}"
+                f"{call.action} needs {least} wei and up to {cost} wei for gas; {self.address} has {have}"
             )
+        return min(2 * base + priority, cap, (have - least) // gas), priority
 
     def _block(self) -> Any:
         with guarded("latest block"):
@@ -360,12 +372,13 @@ class TransactionManager:
             return receipt, raw["status"] == 1
 
     def _replace(self, row: Transaction) -> None:
-        """Send it again with a higher fee, or the same if the cap is reached."""
+        """Send it again with a higher fee, as far as the cap goes; or the same if that is no replacement."""
         old = row.attempts[-1]
         base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
-        priority = max(self._fees.priority_fee, int(old.priority_fee * self._fees.bump) + 1)
-        max_fee = max(2 * base + priority, int(old.max_fee * self._fees.bump) + 1)
-        if max_fee > self._fees.max_fee:
+        wanted = max(2 * base + self._fees.priority_fee, int(old.max_fee * self._fees.bump) + 1)
+        max_fee = min(wanted, self._fees.max_fee)
+        priority = min(max(self._fees.priority_fee, int(old.priority_fee * self._fees.bump) + 1), max_fee)
+        if max_fee < old.max_fee * _LEAST_BUMP or priority < old.priority_fee * _LEAST_BUMP:
             _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=self._fees.max_fee)
             self._broadcast(row)
             return
@@ -375,6 +388,10 @@ class TransactionManager:
         _log.info(
             "transaction.replaced", action=row.action, nonce=row.nonce, max_fee=max_fee, refusal=refusal
         )
+
+
+def _least(call: Call) -> int:
+    return call.value if call.least is None else min(call.least, call.value)
 
 
 def _bounded(value: Any, limit: int, name: str) -> int:

@@ -14,6 +14,7 @@ from referee_py.panel.state import Rules
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
+from .outbox import Value, next_base_fee
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
@@ -140,10 +141,12 @@ class Job:
         return self.stake_at(self.base_fee)
 
     @property
-    def stake_soon(self) -> int:
-        """The same if gas costs twice as much when a transaction is mined: what is sent with it, and credited if too
-        much. NOTE: a base fee doubles in six blocks at the earliest (EIP-1559)."""
-        return self.stake_at(2 * self.base_fee)
+    def stake_sent(self) -> Value:
+        """What to send for it: as if gas cost twice as much when that is mined, but no less than the next block takes.
+
+        NOTE: a base fee doubles in six blocks at the earliest (EIP-1559).
+        """
+        return Value(self.stake_at(2 * self.base_fee), self.stake_at(next_base_fee(self.base_fee)))
 
     def stake_at(self, base_fee: int) -> int:
         """What a slot takes in a block that asks so much for a unit of gas, in wei."""
