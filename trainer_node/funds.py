@@ -13,7 +13,7 @@ from __future__ import annotations
 from referee_py.game.jobs import claim_price, fee_at
 
 from .bonds import worst_gas
-from .chain import Job
+from .chain import Job, JobPhase
 from .chain.outbox import Value
 from .chain.transactions import GWEI
 from .patience import bearable
@@ -50,10 +50,11 @@ def offer(job: Job, root: bytes) -> Value:
 
 
 def kept(job: Job, me: str, max_fee: int) -> int:
-    """What a job in which we have a slot or a claim may still take of us, in wei."""
+    """What a job in which we have a slot or a claim, or are about to, may still take of us, in wei."""
     slot = job.trainer(me)
-    rest = 0 if slot is None or slot.revealed else max(0, job.stake_at(max_fee) - slot.stake)
-    return rest + quarrel(job, max_fee)
+    taken = job.stake_now if slot is None else slot.stake
+    reveals = job.phase is JobPhase.TRAINING or (slot is not None and not slot.revealed)
+    return (max(0, job.stake_at(max_fee) - taken) if reveals else 0) + quarrel(job, max_fee)
 
 
 def kept_to_watch(job: Job, max_fee: int) -> int:

@@ -101,7 +101,7 @@ class Party:
         self._over: set[int] = set()
         self._unripe: set[tuple[int, int]] = set()
         """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
-        self._reserved = node.reserved
+        self._reserve = node.reserve
         self._market = node.settings.market
         self._max_fee = node.settings.fees.max_fee
         if node.transactions is not None and not silent:
@@ -132,7 +132,7 @@ class Party:
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
         watched = self._watcher is not None and self._watcher.attend(snapshot, job)
-        self._reserve(job, self._at_risk(job, at_stake=at_stake, watched=watched))
+        self._reserve(job.id, self._at_risk(job, at_stake=at_stake, watched=watched))
         hearings = self._hearings(snapshot, job) if ours else []
         if job.phase.ended:
             # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
@@ -182,13 +182,6 @@ class Party:
         if not patience.lingers(snapshot.now - job.due):
             self._send(Call.of(self._client.contracts.jobs, "collect", job.id, claim.index))
         return True
-
-    def _reserve(self, job: Job, bond: int) -> None:
-        """What a job may need is not staked on another."""
-        if bond:
-            self._reserved[job.id] = bond
-        else:
-            self._reserved.pop(job.id, None)
 
     def _hearings(self, snapshot: Snapshot, job: Job) -> list[HearingInfo]:
         """The job's hearings that are not over: those that the job waits for, and those that we are a spokesman in."""
@@ -262,6 +255,9 @@ class Party:
         market = self._market(snapshot.block.base_fee)
         if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
             return
+        if act in (Do.JOIN, Do.CHALLENGE):
+            # SAFETY: before the next job has its turn, which comes before we read this one again.
+            self._reserve(job.id, kept(job, self._me, self._max_fee))
         if act is Do.JOIN:
             self._send(Call.of(jobs, "join", job.id, value=job.stake_sent))
         elif act is Do.FINALIZE:

@@ -95,8 +95,14 @@ class Node:
 
     def spare(self, job: int = 0) -> int:
         """Wei of our account that no other job than this one may need; nothing without a key."""
-        balance = self.transactions.balance() if self.transactions else 0
-        return balance - sum(wei for number, wei in self.reserved.items() if number != job)
+        free = self.transactions.free() if self.transactions else 0
+        return free - sum(wei for number, wei in self.reserved.items() if number != job)
+
+    def reserve(self, job: int, wei: int) -> None:
+        """Keep so much for a job from all others, until that is said anew."""
+        self.reserved[job] = wei
+        if not wei:
+            del self.reserved[job]
 
 
 @contextlib.contextmanager

@@ -90,6 +90,8 @@ class Watcher:
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
             committed = watch_commitment(*where, own.root, self._salt(job))
+            # SAFETY: before the next job has its turn, which comes before we read this one again.
+            self._node.reserve(job.id, kept_to_watch(job, self._node.settings.fees.max_fee))
             self._send(job, "watch", committed, value=job.stake_sent)
         return True
 

@@ -148,7 +148,8 @@ def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
     assert quarrel(situation, dear) == bond + gas
     assert kept(situation, ME, dear) == bond + gas + bond - taken
     assert kept(replace(situation, trainers=slot_of(bond, revealed=True)), ME, dear) == bond + gas
-    assert kept(situation, OTHER, dear) == bond + gas, "of a challenger"
+    assert kept(situation, OTHER, dear) == bond + gas + bond - taken, "of who is about to join"
+    assert kept(replace(situation, phase=JobPhase.CHALLENGE), OTHER, dear) == bond + gas, "of a challenger"
     assert kept(replace(situation, rules=rules(threshold=0)), ME, dear) == gas + bond - taken
 
 

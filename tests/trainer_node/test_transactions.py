@@ -453,3 +453,15 @@ def test_a_fee_is_raised_up_to_the_cap(slow: Bench) -> None:
         assert before.priority_fee * 1.125 <= after.priority_fee <= after.max_fee
     slow.mine()
     assert manager.wait(transaction).gas_used == 21000
+
+
+def test_what_open_transactions_may_take_is_not_free(slow: Bench) -> None:
+    manager = slow.manager(confirmations=1)
+    have = manager.balance()
+    assert manager.free() == have
+    transaction = manager.submit(slow.pay(10**18))
+    row = manager._outbox.row(transaction)
+    assert manager.free() == have - 10**18 - row.gas_limit * row.attempts[0].max_fee
+    slow.mine()
+    assert manager.open() == [transaction], "it waits for confirmations"
+    assert manager.free() == manager.balance() < have - 10**18, "and has been taken"

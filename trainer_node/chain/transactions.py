@@ -198,6 +198,12 @@ class TransactionManager:
                 self._web3.eth.get_balance(to_checksum_address(self.address)), _MAX_WEI, "balance"
             )
 
+    def free(self) -> int:
+        """Wei of the account that no open transaction may take. Raises RpcUnavailable and RpcCorrupt."""
+        nonce = self._nonce("latest")
+        rows = [row for row in self._outbox.open_rows() if row.nonce >= nonce]
+        return self.balance() - sum(row.value + row.gas_limit * row.attempts[-1].max_fee for row in rows)
+
     # ------------------------------------------------------------------ pricing
 
     def _request(self, call: Call) -> Any:
