@@ -24,7 +24,7 @@ from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, reser
 from .counsel_room import BEGAN, Room
 from .counsel_room import CLOCK as TRIAL_CLOCK
 from .desk import job
-from .test_decide_terms import STAKE_GAS, TERMS
+from .test_funds import STAKE_GAS, TERMS
 from .test_player import POSTED, Table
 
 CHEAP = Patience(fee=70, bears=100, patient_s=500)
