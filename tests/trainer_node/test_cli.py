@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from eth_account import Account
 from repops.opset import F32
 
@@ -28,6 +31,7 @@ from trainer_node.bonds import PRICE_FACTOR, least_stake
 from trainer_node.bundle import Bundle
 from trainer_node.chain.contracts import load_artifact
 from trainer_node.cli import main
+from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
 from trainer_node.cli.common import ether, show_ether
 from trainer_node.errors import ConfigError
 from trainer_node.store import Store
@@ -259,3 +263,28 @@ def test_the_clocks_are_shown_stopped_and_started(
     code, _, errors = assay("deploy", "--force", "--min-fee", "2gwei", "--release", "2.0")
     assert code == 0, errors
     assert "nobody" in assay("clocks", "show")[1]
+
+
+def test_help_loads_no_library_of_the_chain() -> None:
+    """Names and what they are for come from a table: web3 alone takes seconds."""
+    told = "import sys; from trainer_node.cli.app import application; application(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"web3", "eth_account", "fastapi", "numpy", "torch", "repops"}
+    assert "typer" in loaded
+
+
+def test_every_command_of_the_table_is_there() -> None:
+    """The help that names them is what each of them shows."""
+    group = typer.main.get_group(application([], complete=True))
+    names = typer.main.get_group(application([]))
+    assert list(names.commands) == list(COMMANDS)
+    assert set(group.commands) == set(COMMANDS)
+    for name, command in COMMANDS.items():
+        assert names.commands[name].help == command.help
+        real = group.commands[name]
+        assert command.help in (real.help, real.short_help)
+
+
+def test_the_version_is_that_of_the_build(assay: Assay) -> None:
+    assert assay("--version")[:2] == (0, f"assay {metadata.version(DISTRIBUTION)}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rich.console import Console
@@ -15,10 +16,10 @@ def main() -> None:
     # NOTE: --debug is taken wherever it stands, so that it can be added to any command that failed.
     debug = "--debug" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]
-    from .app import app
+    from .app import application
 
     try:
-        app(prog_name="assay")
+        application(sys.argv[1:], complete="_ASSAY_COMPLETE" in os.environ)(prog_name="assay")
     except (AssayError, OSError) as error:
         if debug:
             raise

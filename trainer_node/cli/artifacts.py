@@ -15,7 +15,7 @@ from ..service import stop_on_signals
 from ..store import Store
 from .common import SERVE, out, with_settings
 
-app = typer.Typer(help="Programs, tensors, trees, records and rounding logs by hash.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

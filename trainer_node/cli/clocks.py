@@ -9,7 +9,7 @@ from ..config import Settings
 from ..deploy import NOBODY
 from .common import ACCOUNT, CHAIN, moment, out, reader, sender, show_rows, with_settings
 
-app = typer.Typer(help="The clocks of the contracts, which a guardian can stop.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

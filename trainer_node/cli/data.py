@@ -20,7 +20,7 @@ from ..datasets.dataset import is_dataset
 from ..datasets.proof import MAX_PROOF_BYTES
 from .common import printable, show_rows
 
-app = typer.Typer(help="Data sets: committed tensors, and proofs of their rows.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 _ARRAYS, _TEXT, _IMAGES = "Arrays (.npz, .safetensors)", "Text", "Images"
 

@@ -20,11 +20,6 @@ from .common import CourtOnlyOption, out
 ALL = "all"
 
 
-def attach(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo")(demo)
-
-
 def demo(
     fault: Annotated[
         str, typer.Option(help=f"The lie: {', '.join(Fault)}, or {ALL} for each in turn.")

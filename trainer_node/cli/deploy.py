@@ -14,6 +14,7 @@ from ..bonds import PRICE_FACTOR, chain_price, least_stake, worst_dispute, worst
 from ..chain import Releases, connect
 from ..config import Settings
 from ..deploy import DAY_S, NOBODY, Parameters, deploy, publish, refuse_unpublishable
+from .app import DISTRIBUTION
 from .common import ACCOUNT, ether, out, sender, show_ether, with_settings
 
 
@@ -70,7 +71,7 @@ def deploy_command(
         guardian=guardian,
         pause_budget=pause_budget,
     )
-    version = settings.release or metadata.version("assay-referee")
+    version = settings.release or metadata.version(DISTRIBUTION)
     releases = Releases(web3, settings.releases) if settings.releases is not None else None
     with sender(settings) as transactions:
         if releases is not None:

@@ -20,7 +20,7 @@ from ..chain.views import known
 from ..config import Settings
 from .common import CHAIN, moment, out, reader, short, show_ether, with_settings
 
-app = typer.Typer(help="Disputes: matches between two claims.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -39,7 +39,7 @@ from .common import (
     with_settings,
 )
 
-app = typer.Typer(help="Jobs: programs that somebody wants trained.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 DEFAULT_STAKE = 10**17
 FEE_RANGE, MAX_FEE = 100, 2**40 - 1

@@ -12,7 +12,7 @@ from ..errors import KeystoreError
 from ..keys import WORK_FACTOR, create_key, read_address
 from .common import ACCOUNT, interactive, out, with_settings
 
-app = typer.Typer(help="Make and show the encrypted key of a node.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

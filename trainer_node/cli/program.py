@@ -17,8 +17,10 @@ from ..errors import ConfigError
 from . import inspect
 from .arithmetic import BitsOption, BoundsOption, LogOption, ModeOption, mode_of
 from .common import out
+from .execute import run_command
 
-app = typer.Typer(help="Programs: training steps as operator graphs.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
+app.command("run")(run_command)
 
 _ONNX = "ONNX files"
 

@@ -14,7 +14,7 @@ from ..chain import Call, Releases, connect
 from ..config import Settings
 from .common import ACCOUNT, CHAIN, out, sender, with_settings
 
-app = typer.Typer(help="Versions of the contracts, on a list on the chain.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Version = Annotated[str, typer.Argument(help="The version, as `assay release list` shows it.")]
 Reason = Annotated[str, typer.Argument(help="Why, for whoever uses it: 256 bytes at most.")]

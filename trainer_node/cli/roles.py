@@ -13,9 +13,9 @@ from ..faults import Fault, Lie
 from ..fetch import check_uri
 from .common import ACCOUNT, CHALLENGER, DAEMON, ether, out, reader, sender, show_ether, with_settings
 
-trainer = typer.Typer(help="Train jobs for a reward, and defend the result.", no_args_is_help=True)
-challenger = typer.Typer(help="Check what others claim, and dispute what is wrong.", no_args_is_help=True)
-verifier = typer.Typer(help="Re-execute disputed operators, and sign verdicts.", no_args_is_help=True)
+trainer = typer.Typer(no_args_is_help=True)
+challenger = typer.Typer(no_args_is_help=True)
+verifier = typer.Typer(no_args_is_help=True)
 
 
 _LIE: dict[str, Any] = {

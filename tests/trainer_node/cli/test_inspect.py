@@ -189,7 +189,8 @@ terms = bundle.terms
 cpu = repops.backend("cpu")
 run = Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, cpu, hook=metrics)
 print(run.commit_run().root.hex())
-import trainer_node.cli.app
+from trainer_node.cli.app import application
+application([], complete=True)
 loaded = {name.split(".")[0] for name, module in sys.modules.items() if module is not None}
 assert not loaded & {"torch", "onnx", "transformers", "sklearn"}, loaded
 """
