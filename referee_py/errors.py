@@ -53,7 +53,7 @@ class Disturbed(AssayError):
 
 
 class Unavailable(AssayError):
-    """Data that nobody delivered. NOTE: never a reason to dispute a claim (DESIGN section 7)."""
+    """Data that nobody delivered. NOTE: never a reason to dispute a claim."""
 
 
 class IllegalMove(AssayError):

@@ -1,4 +1,4 @@
-"""What to do about a job: pure functions of chain state and own data (DESIGN section 7).
+"""What to do about a job: pure functions of chain state and own data.
 
     trainer     join -> commit -> reveal -> play -> finalize -> collect -> withdraw
     challenger                  challenge -> play -> finalize -> collect -> withdraw

@@ -1,4 +1,4 @@
-"""Capture: a PyTorch training step becomes a program. The only part of Assay that imports torch.
+"""Capture: a PyTorch training step becomes a program. Nothing of it is needed to run one.
 
     bundle = build(load_recipe("digits-mlp", steps=200))
     bundle.write(Path("job"))

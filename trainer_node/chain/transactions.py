@@ -64,7 +64,7 @@ class FeePolicy:
 
 
 class TransactionManager:
-    """Sends for one account. Safe for several threads; two managers with one key are not (see service.DataLock)."""
+    """Sends for one account. Safe for several threads; two managers with one key are not (see `service.exclusive`)."""
 
     def __init__(
         self,
