@@ -25,7 +25,7 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 
 from referee_py.errors import InvalidInput
 
-from .chain.transactions import GWEI, FeePolicy
+from .chain.fees import GWEI, FeePolicy
 from .errors import ConfigError
 from .fetch import check_uri
 from .patience import Market

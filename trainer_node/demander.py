@@ -29,7 +29,8 @@ from referee_py.rounding.mode import is_rounded
 from .acts import act
 from .chain import Contracts, Job, JobPhase, Snapshot, TransactionManager
 from .chain.demands import Demanded, Ledger
-from .chain.outbox import Value, next_base_fee
+from .chain.fees import next_base_fee
+from .chain.outbox import Value
 from .patience import NONE, Patience
 from .shown import Shown
 from .workshop import Workshop

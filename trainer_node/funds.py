@@ -14,8 +14,8 @@ from referee_py.game.jobs import claim_price, fee_at
 
 from .bonds import worst_gas
 from .chain import Job, JobPhase
+from .chain.fees import GWEI
 from .chain.outbox import Value
-from .chain.transactions import GWEI
 from .patience import bearable
 
 RACED = 2

@@ -9,8 +9,7 @@ import pytest
 
 from trainer_node import bonds
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
-from trainer_node.chain.outbox import next_base_fee
-from trainer_node.chain.transactions import GWEI
+from trainer_node.chain.fees import GWEI, next_base_fee
 from trainer_node.funds import kept, kept_to_watch, offer, quarrel, too_dear, too_poor, top_up, unpaid
 
 from .desk import job, rules

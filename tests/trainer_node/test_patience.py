@@ -14,7 +14,7 @@ from referee_py.rounding.mode import Rounding
 from trainer_node import bonds
 from trainer_node.acts import Teller
 from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
-from trainer_node.chain.transactions import GWEI
+from trainer_node.chain.fees import GWEI
 from trainer_node.config import DAY_S, load_settings
 from trainer_node.decide import Do, Seat, later
 from trainer_node.demander import Demander

@@ -15,8 +15,8 @@ from web3 import Web3
 
 from trainer_node.chain import Call, FeePolicy, TransactionManager, connect
 from trainer_node.chain.contracts import ErrorDecoder
-from trainer_node.chain.outbox import next_base_fee
-from trainer_node.db import Database
+from trainer_node.chain.fees import next_base_fee
+from trainer_node.db import Attempt, Database
 from trainer_node.errors import (
     FeeTooHigh,
     InsufficientFunds,
@@ -465,3 +465,72 @@ def test_what_open_transactions_may_take_is_not_free(slow: Bench) -> None:
     slow.mine()
     assert manager.open() == [transaction], "it waits for confirmations"
     assert manager.free() == manager.balance() < have - 10**18, "and has been taken"
+
+
+def test_what_a_node_forgets_is_raised_in_its_time(slow: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools drop what pays least while gas becomes dearer; to send it again does not put its replacement off."""
+    manager = slow.manager(poll_s=0.5, replace_after_s=45.0)
+    transaction = manager.submit(slow.pay())
+    slow.rpc("anvil_dropTransaction", "0x" + manager._outbox.row(transaction).attempts[0].hash.hex())
+    send, refused = manager._send_raw, list[bytes]()
+
+    def choosy(attempt: Attempt) -> str | None:
+        if attempt.max_fee > 3 * GWEI:
+            return send(attempt)
+        refused.append(attempt.hash)
+        return "no room"
+
+    monkeypatch.setattr(manager, "_send_raw", choosy)
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=44)
+    assert len(refused) > 40
+    assert len(manager._outbox.row(transaction).attempts) == 1
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=3)
+    assert len(manager._outbox.row(transaction).attempts) == 2
+    slow.mine()
+    assert manager.wait(transaction).gas_used == 21000
+
+
+def test_what_a_node_calls_underpriced_is_raised_at_once(
+    slow: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = slow.manager(poll_s=0.5, replace_after_s=45.0)
+    transaction = manager.submit(slow.pay())
+    slow.rpc("anvil_dropTransaction", "0x" + manager._outbox.row(transaction).attempts[0].hash.hex())
+    send = manager._send_raw
+    dear = 4 * GWEI
+    monkeypatch.setattr(
+        manager, "_send_raw", lambda a: send(a) if a.max_fee > dear else "transaction underpriced"
+    )
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=12)
+    assert manager._outbox.row(transaction).attempts[-1].max_fee > dear
+    slow.mine()
+    manager.wait(transaction)
+
+
+def test_a_replacement_that_cannot_be_paid_leaves_the_first(slow: Bench) -> None:
+    """The fee is raised as far as the account goes, and what a node refuses does not keep it from the last it took."""
+    manager, contract = poor_with(slow, 15 * 10**17)
+    transaction = manager.submit(Call("stake", contract, b"\1", 2 * 10**18, 10**18))
+    row = manager._outbox.row(transaction)
+    manager._replace_after_s = 1.0
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=10)
+    assert [a.hash for a in manager._outbox.row(transaction).attempts] == [row.attempts[0].hash]
+    manager._outbox.bump(row, 900 * GWEI, 2 * GWEI)  # as if it had been richer
+    slow.rpc("anvil_dropTransaction", "0x" + row.attempts[0].hash.hex())
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=3)
+    slow.mine()
+    assert manager.wait(transaction).tx_hash == row.attempts[0].hash
+
+
+def test_a_tip_is_not_raised_for_ever_while_no_block_comes(slow: Bench) -> None:
+    manager = slow.manager(replace_after_s=1.0, poll_s=0.5)
+    transaction = manager.submit(slow.pay())
+    with pytest.raises(TransactionPending):
+        manager.wait(transaction, timeout_s=120)
+    attempts = manager._outbox.row(transaction).attempts
+    assert 8 * GWEI < attempts[-1].priority_fee <= 10 * GWEI

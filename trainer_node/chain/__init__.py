@@ -2,13 +2,14 @@
 
 from .client import ChainClient, Snapshot
 from .contracts import Contracts, Deployment, deployment_path, load_artifact
+from .fees import FeePolicy
 from .hearings import HearingInfo, TrialInfo
 from .matches import MatchInfo
 from .outbox import Call, Receipt
 from .releases import Release, Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
-from .transactions import FeePolicy, TransactionManager
+from .transactions import TransactionManager
 from .views import Claim, Group, Job, JobPhase, Trainer
 
 __all__ = [

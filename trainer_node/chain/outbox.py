@@ -19,11 +19,6 @@ from ..metrics import Metrics
 _log = structlog.get_logger(__name__)
 
 
-def next_base_fee(base: int) -> int:
-    """What the next block may ask for a unit of gas at most, after one that asks ``base`` wei (EIP-1559)."""
-    return base + max(-(-base // 8), 1)
-
-
 class Value(NamedTuple):
     """Wei to send with a call that credits what is too much: ``wanted`` if the account has it, else as much as it has,
     no less than ``least``."""
@@ -42,6 +37,11 @@ class Call:
     data: bytes
     value: int = 0
     least: int | None = None
+
+    @property
+    def enough(self) -> int:
+        """Wei without which it is not worth sending."""
+        return self.value if self.least is None else min(self.least, self.value)
 
     @classmethod
     def of(

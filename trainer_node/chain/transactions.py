@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -35,32 +35,21 @@ from ..errors import (
     TransactionPending,
 )
 from ..metrics import Metrics
-from .outbox import Call, Outbox, Receipt, next_base_fee
+from .fees import FeePolicy, Offered
+from .outbox import Call, Outbox, Receipt
 from .rpc import Decoder, guarded
 
-GWEI = 10**9
 _MAX_WEI = 1 << 128
 _MAX_GAS = 1 << 40
 _MAX_COUNT = 1 << 63
 _STOP_GRACE_S = 5.0
 """How long a process that is told to stop still waits for a block; the outbox remembers the rest."""
-_LEAST_BUMP = 1.125
-"""Nodes of the network take no replacement whose fees are not so many times what they were."""
+_UNDERPRICED_S = 5.0
+"""After so long what a node forgets and then refuses for its fee is replaced."""
 _LOST_POLLS = 3
 """A node may count a nonce before it can show the receipt; only after so many looks is a transaction called lost."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FeePolicy:
-    """How much to pay. Wei per gas; ``bump`` must satisfy the network's rule of 10 to 12.5 % for replacements."""
-
-    max_fee: int = 200 * GWEI
-    priority_fee: int = 1 * GWEI
-    bump: float = 1.25
-    gas_margin: float = 1.25
-    """SAFETY: an estimate is the least that works; the margin covers state that changes before inclusion."""
 
 
 class TransactionManager:
@@ -97,7 +86,9 @@ class TransactionManager:
         self._sleep = sleep
         self._stop = stop or threading.Event()
         self._lock = threading.RLock()
-        self._sent_at: dict[int, float] = {}  # by transaction id: when this process last (re)sent it
+        self._sent_at: dict[
+            int, float
+        ] = {}  # by transaction id: when this process sent its newest attempt first
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
     # ------------------------------------------------------------------ acts
@@ -125,17 +116,23 @@ class TransactionManager:
             if open_one is not None:
                 return open_one.id
             have = self.balance()
-            if have < _least(call):
-                raise InsufficientFunds(f"{call.action} takes {_least(call)} wei, {self.address} has {have}")
-            probe = call if have >= call.value else replace(call, value=_least(call))
+            if have < call.enough:
+                raise InsufficientFunds(f"{call.action} takes {call.enough} wei, {self.address} has {have}")
+            probe = call if have >= call.value else replace(call, value=call.enough)
             self.simulate(probe)
             gas = self._estimate(probe)
-            max_fee, priority = self._price(call, gas, have)
-            call = replace(call, value=max(_least(call), min(call.value, have - gas * max_fee)))
-            for _ in range(2):
-                row = self._outbox.add(
-                    call, self._outbox.next_nonce(self._nonce("pending")), gas, max_fee, priority
+            base, free = self._base_fee(), self.free()
+            offered = self._fees.first(base, gas, free - call.enough)
+            if offered is None:  # what is open may cost less than it offers
+                free, offered = have, self._fees.first(base, gas, have - call.enough)
+            if offered is None:
+                raise InsufficientFunds(
+                    f"{call.action} needs {call.enough} wei and up to {gas * self._fees.enough(base)} wei for gas; "
+                    f"{self.address} has {have}"
                 )
+            call = replace(call, value=max(call.enough, min(call.value, free - gas * offered.max_fee)))
+            for _ in range(2):
+                row = self._outbox.add(call, self._outbox.next_nonce(self._nonce("pending")), gas, *offered)
                 if self._first_broadcast(row):
                     return row.id
             raise TransactionLost(
@@ -218,22 +215,8 @@ class TransactionManager:
         limit = _bounded(self._block()["gasLimit"], _MAX_GAS, "block gas limit")
         return min(int(estimate * self._fees.gas_margin), limit)
 
-    def _price(self, call: Call, gas: int, have: int) -> tuple[int, int]:
-        """``(max fee, priority fee)``: room for the base fee to double, as far as the account bears it; raises
-        InsufficientFunds if that is too little for the next block."""
-        base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
-        cap, priority = self._fees.max_fee, self._fees.priority_fee
-        if base + priority > cap:
-            raise FeeTooHigh(
-                f"base fee {base} plus tip {priority} wei is above max_fee, {cap}; wait or raise it"
-            )
-        least = _least(call)
-        cost = gas * min(next_base_fee(base) + priority, cap)
-        if have < least + cost:
-            raise InsufficientFunds(
-                f"{call.action} needs {least} wei and up to {cost} wei for gas; {self.address} has {have}"
-            )
-        return min(2 * base + priority, cap, (have - least) // gas), priority
+    def _base_fee(self) -> int:
+        return _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
 
     def _block(self) -> Any:
         with guarded("latest block"):
@@ -264,9 +247,20 @@ class TransactionManager:
         raise RpcUnavailable(f"{row.action}: the node refuses the transaction: {refusal}")
 
     def _broadcast(self, row: Transaction) -> str | None:
-        """Send the newest attempt. Returns why the node refuses it; None if it took it or has it already."""
-        attempt = row.attempts[-1]
-        self._sent_at[row.id] = self._clock()
+        """Send the newest attempt, or the last that is taken. Returns why the node refuses the newest; None if it took
+        one, or has it already."""
+        self._sent_at.setdefault(row.id, self._clock())
+        newest: str | None = None
+        for attempt in reversed(row.attempts):
+            refusal = self._send_raw(attempt)
+            if refusal is None:
+                _log.debug("transaction.sent", action=row.action, nonce=row.nonce, hash=attempt.hash.hex())
+                return None
+            newest = newest or refusal
+        return newest
+
+    def _send_raw(self, attempt: Attempt) -> str | None:
+        """Why the node refuses it; None if it took it, or has it already."""
         try:
             with guarded("eth_sendRawTransaction"):
                 try:
@@ -277,7 +271,6 @@ class TransactionManager:
                     return None if known else message
         except Reverted as error:
             return str(error)
-        _log.debug("transaction.sent", action=row.action, nonce=row.nonce, hash=attempt.hash.hex())
         return None
 
     # ------------------------------------------------------------------ settling
@@ -302,13 +295,18 @@ class TransactionManager:
             if used:
                 self._missed(row)
                 return None
-            if self._clock() - self._sent_at.get(row.id, float("-inf")) >= self._replace_after_s:
-                if row.id in self._sent_at:
-                    self._replace(row)
-                else:  # from an earlier life: give it its time again before the fee is raised
-                    self._broadcast(row)
-            elif not self._known(row):
+            if (
+                row.id not in self._sent_at
+            ):  # from an earlier life: give it its time again before the fee is raised
                 self._broadcast(row)
+                return None
+            waited = self._clock() - self._sent_at[row.id]
+            due = waited >= self._replace_after_s
+            if not due and not self._known(row):
+                refusal = self._broadcast(row) or ""
+                due = waited >= _UNDERPRICED_S and "underpriced" in refusal.lower()
+            if due:
+                self._replace(row)
             return None
 
     def _settle(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
@@ -378,26 +376,19 @@ class TransactionManager:
             return receipt, raw["status"] == 1
 
     def _replace(self, row: Transaction) -> None:
-        """Send it again with a higher fee, as far as the cap goes; or the same if that is no replacement."""
-        old = row.attempts[-1]
-        base = _bounded(self._block().get("baseFeePerGas"), _MAX_WEI, "base fee")
-        wanted = max(2 * base + self._fees.priority_fee, int(old.max_fee * self._fees.bump) + 1)
-        max_fee = min(wanted, self._fees.max_fee)
-        priority = min(max(self._fees.priority_fee, int(old.priority_fee * self._fees.bump) + 1), max_fee)
-        if max_fee < old.max_fee * _LEAST_BUMP or priority < old.priority_fee * _LEAST_BUMP:
-            _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=self._fees.max_fee)
+        """Send it again with a higher fee, as far as cap and account go; or the same if that is no replacement."""
+        old, self._sent_at[row.id] = row.attempts[-1], self._clock()
+        cap = min(self._fees.max_fee, (self.balance() - row.value) // row.gas_limit)
+        raised = self._fees.raised(Offered(old.max_fee, old.priority_fee), self._base_fee(), cap)
+        if raised is None:
+            _log.warning("transaction.fee_cap", action=row.action, nonce=row.nonce, cap=cap)
             self._broadcast(row)
             return
-        row = self._outbox.bump(row, max_fee, priority)
+        row = self._outbox.bump(row, *raised)
         refusal = self._broadcast(row)
         self._metrics.replacements.labels(row.action).inc()
-        _log.info(
-            "transaction.replaced", action=row.action, nonce=row.nonce, max_fee=max_fee, refusal=refusal
-        )
-
-
-def _least(call: Call) -> int:
-    return call.value if call.least is None else min(call.least, call.value)
+        told = {"action": row.action, "nonce": row.nonce, "max_fee": raised.max_fee}
+        _log.info("transaction.replaced", **told, refusal=refusal)
 
 
 def _bounded(value: Any, limit: int, name: str) -> int:

@@ -14,7 +14,8 @@ from referee_py.panel.state import Rules
 from referee_py.program import Terms
 
 from ..errors import RpcCorrupt
-from .outbox import Value, next_base_fee
+from .fees import next_base_fee
+from .outbox import Value
 
 MAX_SLOTS = 16
 MAX_CLAIMS = 1 << 16
