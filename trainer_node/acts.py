@@ -8,7 +8,7 @@ import structlog
 
 from referee_py.errors import AssayError
 
-from .chain import Call, Snapshot, TransactionManager
+from .chain import Call, Receipt, Snapshot, TransactionManager
 from .errors import Reverted
 from .patience import Market
 
@@ -18,24 +18,33 @@ ACT_TIMEOUT_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
-def act(transactions: TransactionManager, call: Call) -> None:
-    """Send it, and log how that ended. Raises nothing that Assay knows."""
+def act(transactions: TransactionManager, call: Call) -> Receipt | None:
+    """Send it, and log how that ended; None if it is not mined by now. Raises nothing that Assay knows."""
     try:
         receipt = transactions.send(call, timeout_s=ACT_TIMEOUT_S)
         _log.info("act.done", act=call.action, gas=receipt.gas_used)
+        return receipt
     except Reverted as error:
         # NOTE: somebody was faster, or the phase has ended.
         _log.info("act.refused", act=call.action, reason=str(error))
     except AssayError as error:
         _log.warning("act.failed", act=call.action, reason=str(error))
+    return None
 
 
 class Teller:
-    """Draws what contracts owe the key of ``transactions``; while gas is dear, later (`patience`)."""
+    """Draws what contracts owe the key of ``transactions``; while gas is dear, later (`patience`), unless we ``need``
+    it."""
 
-    def __init__(self, transactions: TransactionManager, market: Callable[[int], Market]) -> None:
+    def __init__(
+        self,
+        transactions: TransactionManager,
+        market: Callable[[int], Market],
+        need: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._transactions = transactions
         self._market = market
+        self._need = need
         self._since: dict[str, int] = {}
         """By contract: from when on it has owed us something, as far as we have seen."""
 
@@ -47,5 +56,5 @@ class Teller:
         }
         for purse, wei in owed:
             patience = self._market(snapshot.block.base_fee).about(wei, snapshot.stake_gas)
-            if not patience.lingers(snapshot.now - self._since[str(purse.address)]):
+            if not patience.lingers(snapshot.now - self._since[str(purse.address)]) or self._need():
                 act(self._transactions, Call.of(purse, "withdraw"))

@@ -17,6 +17,7 @@ tests/trainer_node/test_bonds.py and the latter hold the tables against what is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from web3 import Web3
 
@@ -24,6 +25,7 @@ from referee_py.commit import depth_of
 from referee_py.game.book import VERDICT_DIVISOR
 from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import MAX_GENERATIONS
+from referee_py.program import Terms
 from referee_py.program.structure import MAX_NODES
 
 from .chain.rpc import guarded
@@ -83,6 +85,18 @@ class Line:
     @property
     def total(self) -> int:
         return self.times * self.gas
+
+
+TRIAL_MOVES = 4 + 2 * DATA_ROUNDS + CHAIN_ROUNDS
+"""That one side makes in a trial at most, one after the other."""
+
+
+def match_moves(terms: Terms) -> int:
+    """How many moves one side makes in a match at most, one after the other, until an operator is submitted."""
+    covered = [terms.steps, *terms.strides]
+    counts = [-(-min(coarse, terms.steps) // fine) for coarse, fine in pairwise(covered)]
+    rounds = sum(-(-depth_of(count) // MAX_GENERATIONS) for count in (*counts, terms.node_count))
+    return 2 * rounds + len(terms.strides) + 2
 
 
 def worst_dispute() -> tuple[Line, ...]:

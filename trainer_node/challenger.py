@@ -28,6 +28,9 @@ from .service import Node, Service, open_node
 from .watcher import Watcher
 from .workshop import Workshop
 
+CLAIM_MOVES = 2
+"""A commitment, and the claim."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -58,7 +61,10 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         if not unless(job, too_uncertain(job, node.settings.allow_probable_bounds)):
             return False
         ready_in_s = workshop.ready_in_s(job)
-        return ready_in_s is not None and unless(job, too_late(job, ready_in_s, now, commit_age()))
+        if ready_in_s is None:
+            return False
+        ready_in_s += CLAIM_MOVES * node.settings.latency_s
+        return unless(job, too_late(job, ready_in_s, now, commit_age()))
 
     def acceptable(job: Job, root: bytes) -> bool:
         # SAFETY: whoever watches has staked on it already, and loses that if another root is accepted.
@@ -68,7 +74,7 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
         effort = workshop.prepare(job)
-        slow = None if effort is None else too_slow(job, effort)
+        slow = None if effort is None else too_slow(job, effort, settings.latency_s, commit_age())
         poor = too_poor(price, quarrel(job, max_fee), node.spare(job.id))
         return effort is not None and unless(job, dear or slow or poor)
 

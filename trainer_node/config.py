@@ -31,6 +31,7 @@ from .fetch import check_uri
 from .patience import Market
 
 DEFAULT_FILE = Path("assay.toml")
+MAIN_CHAIN_BLOCK_S = 12.0
 LOCAL_CHAINS = frozenset({1337, 31337})
 """Development chains: one node, no reorganisations, no block without a transaction."""
 DAY_S = 24 * 3600
@@ -142,6 +143,8 @@ class Settings(BaseSettings):
     """Where others reach the artifact server; its own address if not set."""
     confirmations: int = Field(-1, ge=-1, le=10_000)
     """Blocks on top before a state counts; -1 means 0 on a development chain, 3 elsewhere."""
+    block_s: float = Field(-1, ge=-1, le=3600)
+    """Seconds from a block to the next; -1 means 0 on a development chain, 12 elsewhere."""
     threads: int = Field(0, ge=0, le=4096)
     """For the kernels; 0 takes all cores."""
     device: Literal["cpu", "cuda"] = "cpu"
@@ -216,7 +219,16 @@ class Settings(BaseSettings):
         patient_s = self.fees.patient_s
         if patient_s < 0:
             patient_s = 0 if self.chain_id in LOCAL_CHAINS else DAY_S
-        return Market(base_fee + self.fees.policy().priority_fee, patient_s)
+        return Market(base_fee + self.fees.policy().priority_fee, patient_s, self.latency_s)
+
+    @property
+    def latency_s(self) -> float:
+        """How long it takes at most until a move of others is seen and ours is mined, if there is room in blocks; zero
+        on a development chain."""
+        block_s = self.block_s
+        if block_s < 0:
+            block_s = 0 if self.chain_id in LOCAL_CHAINS else MAIN_CHAIN_BLOCK_S
+        return (self.confirmations + 2) * block_s + self.poll_s if block_s else 0.0
 
     @property
     def worker_threads(self) -> int:

@@ -14,11 +14,12 @@ from enum import StrEnum
 from referee_py.execute import Claim
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
+from .bonds import TRIAL_MOVES, match_moves
 from .chain import Group, Job, JobPhase, MatchInfo
 from .chain.views import NEVER
 from .config import Mode
 from .effort import MARGIN, Effort
-from .patience import Market
+from .patience import Market, Patience
 
 NO_COMMITMENT = bytes(32)
 
@@ -78,26 +79,35 @@ def unripe(job: Job, root: bytes, commit_age: int, now: int) -> str | None:
     return f"a commitment must be {commit_age} s old to claim with it, the time to claim it ends in {left} s"
 
 
-def too_slow(job: Job, effort: Effort) -> str | None:
-    """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out.
+def too_slow(job: Job, effort: Effort, latency_s: float = 0.0, commit_age: int = 0) -> str | None:
+    """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out, or say in
+    a period what is to be said in it. ``latency_s``: until a move is seen, and the next one mined; ``commit_age``: how
+    old a challenger's commitment must be.
 
     NOTE: an appeal needs the disputed step again, a demand of records (in the verdict period) an interval: both are a
     part of what a match needs. A trial has a clock of its own, but may be one of several.
     """
     match_s, trial_s = effort.match_s(job.program), effort.trial.seconds
-    needed = {"clock": match_s + trial_s, "verdict period": match_s, "appeal period": match_s}
-    limits = {"clock": job.rules.clock, "verdict period": job.rules.verdict_period}
+    moves = max(match_moves(job.program), TRIAL_MOVES)
+    needed = {
+        "clock": (job.rules.clock, match_s + trial_s, moves),
+        "verdict period": (job.rules.verdict_period, match_s, 2),
+        "reveal period": (job.reveal_period, 0.0, 2),
+        "challenge period": (job.challenge_period, float(commit_age), 3),
+    }
     if job.rules.has_verifiers:
-        limits["appeal period"] = job.rules.appeal_period
-    name = max(limits, key=lambda name: MARGIN * needed[name] - limits[name])
-    if MARGIN * needed[name] <= limits[name]:
+        needed["appeal period"] = (job.rules.appeal_period, match_s, 2)
+    takes = {name: MARGIN * (busy + count * latency_s) for name, (_, busy, count) in needed.items()}
+    name = max(needed, key=lambda name: takes[name] - needed[name][0])
+    limit, busy, count = needed[name]
+    if takes[name] <= limit:
         return None
-    told = (
-        f"a dispute may take {MARGIN * needed[name]:.0f} s of our computing, its {name} has {limits[name]} s"
-    )
+    told = f"a dispute may take {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
     if name == "clock":
-        told += f"; {MARGIN * trial_s:.0f} s of that a trial ({effort.trial})"
-    return told
+        told += f" ({MARGIN * trial_s:.0f} s of that a trial, {effort.trial})"
+    elif name == "challenge period":
+        told = f"a claim takes {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to wait"
+    return f"{told}, and {count} moves of {MARGIN * latency_s:.0f} s (block_s, confirmations)"
 
 
 def too_long(job: Job, max_period_s: int) -> str | None:
@@ -129,18 +139,22 @@ def later(
     NOTE: slots are for whoever comes first, so nobody waits to join. Whether a root can be claimed for ever depends on
     others, so that is not waited for either.
     """
+
+    def about(stake: int, moves: int) -> Patience:
+        return market.about(stake, job.stake_gas, moves * market.latency_s)
+
     slot = job.trainer(me)
     match act:
         case Do.COMMIT if slot is not None:
-            return market.about(slot.stake, job.stake_gas).waits(job.commit_end - now, job.train_period)
+            return about(slot.stake, 1).waits(job.commit_end - now, job.train_period)
         case Do.REVEAL if slot is not None:
-            return market.about(slot.stake, job.stake_gas).waits(job.reveal_end - now, job.reveal_period)
+            return about(slot.stake, 1).waits(job.reveal_end - now, job.reveal_period)
         case Do.CHALLENGE if own is not None:
             against = [g.speaker for g in disagreements(job, own) if g.speaker is not None]
             prize_of = min((job.claims[speaker].stake for speaker in against), default=job.stake_now)
             until = job.claimable_until(own.root) or now
-            patience = market.about(prize_of, job.stake_gas)
-            return until < NEVER and patience.waits(until - commit_age - now, job.challenge_period)
+            left = until - commit_age - now
+            return until < NEVER and about(prize_of, 2).waits(left, job.challenge_period)
         case Do.FINALIZE:
             return market.about(job.stake_at(0), job.stake_gas).lingers(now - job.due)
     return False
@@ -196,7 +210,12 @@ def disagreements(job: Job, own: Claim | None) -> list[Group]:
     return [] if own is None else [group for group in job.groups if group.root != own.root and not group.dead]
 
 
+def is_over(job: Job, now: int) -> bool:
+    """Whether a job only waits for somebody who says so."""
+    return job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.settle_end
+
+
 def _closing(job: Job, me: str, now: int) -> list[Do]:
     """What ends a job that concerns us."""
-    due = job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.settle_end
-    return [Do.FINALIZE] if due and job.claim_of(me) is not None else []
+    concerned = job.claim_of(me) is not None or job.trainer(me) is not None
+    return [Do.FINALIZE] if concerned and is_over(job, now) else []

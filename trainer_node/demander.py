@@ -9,6 +9,8 @@ The chain keeps what was demanded and answered, so a node that starts again goes
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from referee_py.demand import Piece, Place
@@ -42,11 +44,20 @@ _log = structlog.get_logger(__name__)
 
 
 class Demander:
-    """Demands for whoever holds the key of ``transactions``. ``max_wei`` bounds what a job may cost, deposits too."""
+    """Demands for whoever holds the key of ``transactions``. ``max_wei`` bounds what a job may cost, deposits too;
+    ``spare``: what no other job may need, by number."""
 
     def __init__(
-        self, contracts: Contracts, transactions: TransactionManager, workshop: Workshop, max_wei: int
+        self,
+        contracts: Contracts,
+        transactions: TransactionManager,
+        workshop: Workshop,
+        max_wei: int,
+        spare: Callable[[int], int],
     ) -> None:
+        self._spare = spare
+        self._sent: dict[int, int] = {}
+        """By job: the block of our last demand."""
         self._contracts = contracts
         self._transactions = transactions
         self._workshop = workshop
@@ -83,6 +94,9 @@ class Demander:
             self._workshop.deliver(job.id, shown)
             return True
         places = [place for place in missing if (job.logs, place) not in ledger.open]
+        # SAFETY: until a block is read that shows our last demand, we would pay for the same once more.
+        if snapshot.block.number < self._sent.get(job.id, 0) or self._transactions.open():
+            return True
         if places and job.phase is JobPhase.CHALLENGE:
             self._demand(snapshot, job, places, ledger)
         return True
@@ -119,6 +133,7 @@ class Demander:
         if left == self._max_wei < crowd:
             self._leave(job, f"to have them shown in time takes {crowd} wei of deposits")
             return
+        left = min(left, self._spare(job.id))
         rank = rank_of(len(opened), 0)
         count = min(STEP - len(opened) % STEP, MAX_OPEN - len(opened))
         # NOTE: of our own we wait for the answers first, unless they take their time, which a challenge needs.
@@ -135,7 +150,9 @@ class Demander:
         if batch:
             value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
             _log.info("demand.made", job=job.id, places=len(batch), left=len(places) - len(batch), rank=rank)
-            act(self._transactions, self._contracts.demand(job.id, job.logs, batch, value))
+            receipt = act(self._transactions, self._contracts.demand(job.id, job.logs, batch, value))
+            if receipt is not None:
+                self._sent[job.id] = receipt.block
         elif not mine:
             self._leave(job, f"{len(places)} more pieces of them take more than is left")
 

@@ -1,7 +1,7 @@
 """Which jobs a round looks at, and what keeps one job from harming the others.
 
-    jobs that concern us     every round, and first
-    all others               a few a round, in turn
+    jobs that concern us     every round, and first; those that we work at, too
+    all others               a few a round: new ones, and the rest in turn until they have ended
 
 Jobs are cheap to post. SAFETY: a round's work must not grow with their number, or whoever posts many of them makes the
 clocks of our disputes run out; and an error in one job (its data are a stranger's) must not keep us from the next.
@@ -21,6 +21,8 @@ from .errors import ChainError
 
 PER_ROUND = 64
 """Jobs of strangers a round looks at: some 70 requests to the RPC endpoint."""
+MAX_AT_WORK = 16
+"""Jobs of strangers that are looked at every round because their packages are fetched or their runs are made."""
 PROBE_AFTER = 3
 """After so many failures in a row we ask whether the chain is there at all."""
 
@@ -37,31 +39,58 @@ class Docket:
         self._database = database
         self._per_round = per_round
         self._ours = set(database.jobs(_OURS))
+        self._at_work: dict[int, None] = {}
+        self._ended: set[int] = set()
+        self._newest: int | None = None
         self._next = 1
 
     def due(self, count: int) -> list[int]:
-        """The jobs of this round; jobs are numbered from 1 to ``count``."""
-        ours = sorted(job for job in self._ours if job <= count)
-        others = []
-        for _ in range(min(count, self._per_round)):
-            self._next = self._next if self._next <= count else 1
-            others.append(self._next)
-            self._next += 1
-        return ours + [job for job in others if job not in self._ours]
+        """The jobs of this round; jobs are numbered from 1 to ``count``.
 
-    def mark(self, job: int, ours: bool) -> None:
-        """Remember whether a job concerns us. NOTE: one that has ended may come back after a reorganisation."""
+        Those that we are working at have their turn every round, too, as far as there are few; new ones come before
+        those that we have looked at, and those that have ended do not come again.
+        """
+        first = sorted(job for job in self._ours | set(self._at_work) if job <= count)
+        known = set(first) | self._ended
+        quota = self._per_round // 2
+        newest = max(count - quota, 0) if self._newest is None else min(self._newest, count)
+        others = [job for job in range(newest + 1, min(count, newest + quota) + 1) if job not in known]
+        self._newest = min(count, newest + quota)
+        for _ in range(count):
+            if len(others) >= self._per_round:
+                break
+            self._next = self._next if self._next <= count else 1
+            if self._next not in known and self._next not in others:
+                others.append(self._next)
+            self._next += 1
+        return first + others
+
+    def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
+        """Remember whether a job concerns us, whether we work at it, and whether it has ended.
+
+        NOTE: one that has ended and concerned us may come back after a reorganisation; of others we do not mind.
+        """
         if ours != (job in self._ours):
             (self._ours.add if ours else self._ours.discard)(job)
             self._database.put_job(job, _OURS if ours else _OVER)
+        if at_work and (job in self._at_work or len(self._at_work) < MAX_AT_WORK):
+            self._at_work[job] = None
+        else:
+            self._at_work.pop(job, None)
+        if ended and not ours:
+            self._ended.add(job)
 
 
 class Rounds:
-    """Goes through the docket. ``problems`` says why which job could not be attended to."""
+    """Goes through the docket. ``problems`` says why which job could not be attended to; ``works_at``: whether we are
+    working at a job, so that what comes of it is not left for a whole turn."""
 
-    def __init__(self, docket: Docket, problems: dict[str, str]) -> None:
+    def __init__(
+        self, docket: Docket, problems: dict[str, str], works_at: Callable[[int], bool] = lambda _: False
+    ) -> None:
         self._docket = docket
         self._problems = problems
+        self._works_at = works_at
 
     def go(self, snapshot: Snapshot, attend: Callable[[Job], bool]) -> None:
         """``attend`` says whether the job concerns us. Raises only RpcUnavailable and RpcCorrupt: the chain is gone."""
@@ -69,7 +98,9 @@ class Rounds:
         for job_id in self._docket.due(snapshot.job_count()):
             topic = f"job {job_id}"
             try:
-                self._docket.mark(job_id, attend(snapshot.job(job_id)))
+                job = snapshot.job(job_id)
+                ours = attend(job)
+                self._docket.mark(job_id, ours, at_work=self._works_at(job_id), ended=job.phase.ended)
             except AssayError as error:
                 self._problems[topic] = f"{type(error).__name__}: {error}"
                 _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))

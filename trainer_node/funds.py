@@ -4,8 +4,8 @@ A stake, a bond and what an answer is paid follow the base fee, and so does what
 above its own ``max_fee``; up to there it can go through with what it has begun:
 
     KEPT   From the first stake on, until the job is over, what it may still take if gas costs ``max_fee``: the rest of
-           a slot's stake at the reveal, the claim of a root that we watch for, the bond of an appeal, and the gas of
-           the worst dispute, as far as its prize pays for that.
+           a slot's stake at the reveal, the claim of a root that we watch for, the bonds of two appeals, and the gas
+           of the worst dispute, as far as its prize pays for that.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from .chain.fees import GWEI
 from .chain.outbox import Value
 from .patience import bearable
 
+BONDS = 2
+"""Of appeals at a time: one is held until each signer of the false verdict has had its trial, while the next match
+begins. Each match that is won brings half of one, so that two will do for three matches in a row, of eight roots."""
 RACED = 2
 """How many times a first claim's stake a claim of a root that we watch for may take: sixteen others came before."""
 
@@ -63,10 +66,14 @@ def kept_to_watch(job: Job, max_fee: int) -> int:
 
 
 def quarrel(job: Job, max_fee: int) -> int:
-    """What a dispute may take, in wei: the bond of an appeal, if there are verifiers to appeal from, and gas."""
-    stake = job.stake_at(max_fee)
-    bond = stake if job.rules.has_verifiers else 0
-    return bond + worst_gas() * min(max_fee, bearable(stake, job.stake_gas))
+    """What disputes may take, in wei: bonds of appeals, if there are verifiers to appeal from, and gas."""
+    bonds = BONDS * job.stake_at(max_fee) if job.rules.has_verifiers else 0
+    return bonds + quarrel_gas(job, max_fee)
+
+
+def quarrel_gas(job: Job, max_fee: int) -> int:
+    """What the gas of the worst dispute may take, in wei, as far as its prize pays for it."""
+    return worst_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
 
 
 # ---------------------------------------------------------------------- why not

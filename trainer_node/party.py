@@ -21,17 +21,18 @@ from referee_py.rounding.thresholds import fixed
 from referee_py.trial.solver import Operator
 
 from .acts import Teller, act
+from .bonds import TRIAL_MOVES, match_moves
 from .chain import Call, HearingInfo, Job, Snapshot
 from .chain import Claim as Claimed
 from .closer import Closer
 from .counsel import Counsel
-from .decide import Do, later, seats, unripe
+from .decide import Do, is_over, later, seats, unripe
 from .demander import Demander
 from .devices import backend_of, evaluator_of
 from .docket import Docket, Rounds
 from .errors import Reverted
 from .faults import HONEST, Lie
-from .funds import kept, kept_to_watch, offer, top_up
+from .funds import kept, kept_to_watch, offer, quarrel_gas, top_up
 from .opponent import Opponents
 from .patience import NONE, Patience
 from .player import Player
@@ -92,7 +93,7 @@ class Party:
         self._uri = node.public_uri
         self._decide = decide
         self._watcher = watcher
-        self._rounds = Rounds(Docket(node.database), node.problems)
+        self._rounds = Rounds(Docket(node.database), node.problems, workshop.works_at)
         self._player: Player | None = None
         self._counsel: Counsel | None = None
         self._respondent: Respondent | None = None
@@ -112,8 +113,12 @@ class Party:
             self._closer = Closer(node.client.contracts, node.transactions)
         if node.transactions is not None and demands:
             limit = node.settings.max_demands
-            self._demander = Demander(node.client.contracts, node.transactions, workshop, limit)
-        self._teller = Teller(node.transactions, node.settings.market) if node.transactions else None
+            self._demander = Demander(node.client.contracts, node.transactions, workshop, limit, node.spare)
+        self._teller = (
+            Teller(node.transactions, node.settings.market, lambda: node.spare() < 0)
+            if node.transactions
+            else None
+        )
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -132,8 +137,9 @@ class Party:
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
         watched = self._watcher is not None and self._watcher.attend(snapshot, job)
-        self._reserve(job.id, self._at_risk(job, at_stake=at_stake, watched=watched))
         hearings = self._hearings(snapshot, job) if ours else []
+        at_risk = self._at_risk(job, at_stake=at_stake, watched=watched, heard=bool(hearings))
+        self._reserve.seen(job.id, at_risk, snapshot.block.number)
         if job.phase.ended:
             # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
             if self._settle(snapshot, job, claim) and not hearings:
@@ -149,6 +155,8 @@ class Party:
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
+        if watched and is_over(job, snapshot.now) and Do.FINALIZE not in acts:
+            acts.append(Do.FINALIZE)
         demanded = own is None and self._demander is not None and self._demander.attend(snapshot, job)
         due: list[Callable[[], None]] = []
         if own is not None:
@@ -162,13 +170,15 @@ class Party:
         with contextlib.ExitStack() as last_to_first:
             for turn in reversed(due):
                 last_to_first.callback(turn)
-        return ours or demanded or watched or (own is not None and job.open_matches > 0)
+        return ours or demanded or watched or bool(acts) or (own is not None and job.open_matches > 0)
 
-    def _at_risk(self, job: Job, *, at_stake: bool, watched: bool) -> int:
-        """What we may have to pay in a job, in wei, for what we have staked on it already."""
+    def _at_risk(self, job: Job, *, at_stake: bool, watched: bool, heard: bool) -> int:
+        """What we may have to pay in a job, in wei, for what we have staked on it. ``heard``: hearings go on."""
         if at_stake:
             return kept(job, self._me, self._max_fee)
-        return kept_to_watch(job, self._max_fee) if watched and not job.phase.ended else 0
+        if watched and not job.phase.ended:
+            return kept_to_watch(job, self._max_fee)
+        return quarrel_gas(job, self._max_fee) if heard else 0
 
     def _settle(self, snapshot: Snapshot, job: Job, claim: Claimed | None) -> bool:
         """Get back what a job that has ended holds of ours, once gas is cheap. Whether there is anything."""
@@ -242,7 +252,8 @@ class Party:
         # SAFETY: whoever does not know what is still to be computed does not wait.
         if effort is None:
             return NONE
-        return market.about(staked, job.stake_gas, effort.dispute_s(job.program))
+        busy_s = effort.dispute_s(job.program) + (match_moves(job.program) + TRIAL_MOVES) * market.latency_s
+        return market.about(staked, job.stake_gas, busy_s)
 
     @property
     def _me(self) -> str:
@@ -255,10 +266,8 @@ class Party:
         market = self._market(snapshot.block.base_fee)
         if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
             return
-        if act in (Do.JOIN, Do.CHALLENGE):
-            # SAFETY: before the next job has its turn, which comes before we read this one again.
-            self._reserve(job.id, kept(job, self._me, self._max_fee))
         if act is Do.JOIN:
+            self._reserve.staking(job.id, kept(job, self._me, self._max_fee))
             self._send(Call.of(jobs, "join", job.id, value=job.stake_sent))
         elif act is Do.FINALIZE:
             self._send(Call.of(jobs, "finalize", job.id))
@@ -274,6 +283,8 @@ class Party:
                     Call.of(jobs, "reveal", job.id, claim, own.logs, salt, value=top_up(job, self._me))
                 )
             elif act is Do.CHALLENGE:
+                stake = offer(job, own.root).wanted
+                self._reserve.staking(job.id, stake + kept(job, self._me, self._max_fee))
                 committed = commitment(*where, own.root, own.last, NO_LOG, salt)
                 self._challenge(snapshot, job, own.root, committed, (claim, salt))
 
@@ -289,7 +300,9 @@ class Party:
         # have lost it, it is claimed anew.
         if group is not None and not group.dead and snapshot.pending(job, group):
             return
-        if snapshot.challenge_of(job.id, self._me) == committed:
+        # SAFETY: a block that is some time old may not show what we have committed to; to do it anew would make that as
+        # young as it was then.
+        if self._client.at_head().challenge_of(job.id, self._me) == committed:
             self._send(Call.of(jobs, "challenge", job.id, *shown, value=offer(job, root)))
             return
         reason = unripe(job, root, snapshot.commit_age(), snapshot.now)

@@ -5,7 +5,8 @@ each unit of gas costs f (`bonds`). So
 
     THE RULE   A move waits while a unit of gas, tip included, costs more than SHARE of what the prize bears, as long as
                more is left of its time than the reserve. Then it is sent, whatever that costs: the stake is more.
-    RESERVE    Half of the time that there was, a clock or a period, and MARGIN times the computing of a dispute.
+    RESERVE    Half of the time that there was, a clock or a period, and MARGIN times what a dispute may take: its
+               computing, and for each move until it is mined.
     AT LEISURE What no clock and no period waits for (a timeout, `finalize`, a withdrawal) waits for `fees.patient_s`.
 
 If nothing is sent above the share, a dispute costs no more than that share of the prize. What is sent when a reserve is
@@ -33,7 +34,7 @@ def bearable(stake: int, stake_gas: int) -> int:
 
 
 def reserve(period: float, busy_s: float) -> float:
-    """Seconds of a clock or period that are not waited away, where computing may take so many yet."""
+    """Seconds of a clock or period that are not waited away, where so many may be taken yet."""
     return period / 2 + MARGIN * busy_s
 
 
@@ -46,7 +47,7 @@ class Patience:
     bears: int
     patient_s: int
     busy_s: float = 0.0
-    """What computing a dispute may take yet."""
+    """What a dispute may take yet."""
 
     @property
     def dear(self) -> bool:
@@ -68,10 +69,12 @@ NONE = Patience(fee=0, bears=0, patient_s=0)
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What a unit of gas costs now, tip included, in wei, and how long the node waits at leisure."""
+    """What a unit of gas costs now, tip included, in wei, and how long the node waits at leisure. ``latency_s``: until
+    a move is seen and its answer mined."""
 
     fee: int
     patient_s: int
+    latency_s: float = 0.0
 
     def about(self, stake: int, stake_gas: int, busy_s: float = 0.0) -> Patience:
         """What the node goes by where such a stake is to be won."""

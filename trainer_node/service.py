@@ -33,6 +33,7 @@ from .fetch import Fetcher
 from .keys import load_account
 from .logs import configure_logging
 from .metrics import Metrics
+from .reserve import Reserve
 from .server import ArtifactServer
 from .store import Store
 
@@ -76,8 +77,14 @@ class Node:
     stop: threading.Event = field(default_factory=threading.Event)
     problems: dict[str, str] = field(default_factory=dict)
     """Why it is not ready, by topic; shown by /readyz."""
-    reserved: dict[int, int] = field(default_factory=dict)
-    """What jobs that we have staked on may still take (`funds`), by number; wei."""
+    reserve: Reserve = field(init=False)
+    """What jobs that we have staked on may still take (`funds`)."""
+
+    def __post_init__(self) -> None:
+        self.reserve = Reserve(lambda: self.client.block().number, self._pending)
+
+    def _pending(self) -> bool:
+        return self.transactions is not None and bool(self.transactions.open())
 
     @property
     def web3(self) -> Web3:
@@ -96,13 +103,7 @@ class Node:
     def spare(self, job: int = 0) -> int:
         """Wei of our account that no other job than this one may need; nothing without a key."""
         free = self.transactions.free() if self.transactions else 0
-        return free - sum(wei for number, wei in self.reserved.items() if number != job)
-
-    def reserve(self, job: int, wei: int) -> None:
-        """Keep so much for a job from all others, until that is said anew."""
-        self.reserved[job] = wei
-        if not wei:
-            del self.reserved[job]
+        return free - self.reserve.for_others(job)
 
 
 @contextlib.contextmanager

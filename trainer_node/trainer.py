@@ -23,6 +23,9 @@ from .party import Party, crew
 from .service import Node, Service, open_node
 from .workshop import Workshop
 
+SLOT_MOVES = 2
+"""To take a slot, and to commit."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -50,7 +53,10 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
             effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
                 return False
-            reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
+            latency_s = settings.latency_s
+            reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now) or too_slow(
+                job, effort, latency_s
+            )
         if reason is None:
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
             reason = too_poor(stake, quarrel(job, max_fee), node.spare())

@@ -18,6 +18,7 @@ from .chain import Call, Job, JobPhase, Snapshot, TransactionManager
 from .chain.bounties import PoolInfo
 from .chain.outbox import Value
 from .decide import too_late, too_long, too_slow
+from .effort import MARGIN
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
 from .salt import salt_of
 from .service import Node
@@ -40,6 +41,7 @@ class Watcher:
         self._watched: set[int] = set()
         self._begun: set[int] = set()
         self._told: set[int] = set()
+        self._commit_age = 0
         self._left: set[tuple[int, int]] = set()
         """By number and instant, those that we have nothing more to do with: after a reorganisation a number may stand
         for another job."""
@@ -81,17 +83,17 @@ class Watcher:
             return False
         if job.referee.lower() != self._node.client.deployment.referee.lower():
             return False
-        pool = snapshot.pool(job)
+        pool, self._commit_age = snapshot.pool(job), snapshot.commit_age()
         if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):
             return False
         self._begun.add(job.id)
         own = self._workshop.train(job)
-        if own is not None and is_due(job, snapshot.now):
+        # SAFETY: training may take days, in which prices and our other jobs change; until then nothing is promised.
+        if own is not None and is_due(job, snapshot.now) and self._worth(job, pool, snapshot.now):
             deployment = self._node.client.deployment
             where = deployment.chain_id, str(self._contract.address), job.id, self._transactions.address
             committed = watch_commitment(*where, own.root, self._salt(job))
-            # SAFETY: before the next job has its turn, which comes before we read this one again.
-            self._node.reserve(job.id, kept_to_watch(job, self._node.settings.fees.max_fee))
+            self._node.reserve.staking(job.id, kept_to_watch(job, self._node.settings.fees.max_fee))
             self._send(job, "watch", committed, value=job.stake_sent)
         return True
 
@@ -108,7 +110,9 @@ class Watcher:
             effort, ready_in_s = self._workshop.prepare(job), self._workshop.ready_in_s(job)
             if effort is None or ready_in_s is None:
                 return False
-            reason = too_late(job, ready_in_s, now) or too_slow(job, effort)
+            latency_s = settings.latency_s
+            reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
+            reason = reason or too_slow(job, effort, latency_s, self._commit_age)
         later = kept_to_watch(job, max_fee)
         reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare())
         if reason is not None and job.id not in self._told:
@@ -142,6 +146,14 @@ def is_due(job: Job, now: int) -> bool:
     if not job.watch_period or job.commitments == job.slots:
         return True
     return job.slots > 1 and job.commit_end - now <= job.watch_period
+
+
+def too_hasty(job: Job, latency_s: float) -> str | None:
+    """Why not to watch: after the trainers there would be no time to commit."""
+    needed = MARGIN * 2 * latency_s
+    if not job.watch_period or job.watch_period >= needed:
+        return None
+    return f"its watch period has {job.watch_period} s, to commit in it may take {needed:.0f} s"
 
 
 def too_little(job: Job, pool: PoolInfo) -> str | None:

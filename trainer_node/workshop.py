@@ -212,6 +212,12 @@ class Workshop:
             if work.prepared is not None
         )
 
+    def works_at(self, job_id: int) -> bool:
+        """Whether its package is being fetched or its run made."""
+        work = self._works.get(job_id)
+        futures = (work.prepared, work.claim) if work is not None else ()
+        return any(future is not None and not future.done() for future in futures)
+
     @property
     def busy(self) -> bool:
         """Whether something is being fetched or computed."""

@@ -113,15 +113,15 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
         for member in (watching, training):
             member.part.tick()
         job, max_fee = arena.client.snapshot().job(arena.job_id), watching.node.settings.fees.max_fee
-        assert watching.node.reserved == {job.id: kept_to_watch(job, max_fee)}
-        assert training.node.reserved == {job.id: kept(job, training.node.address or "", max_fee)}
+        assert watching.node.reserve.kept(job.id) == kept_to_watch(job, max_fee)
+        assert training.node.reserve.kept(job.id) == kept(job, training.node.address or "", max_fee)
         limits = {"max_stake_eth": 0.01, "max_watch_eth": 0.01}
         stricter = watching.node.settings.model_copy(update=limits)
         watching.node.settings = stricter
         outcome = arena.play()
         expect_justice(arena, outcome, bundle)
         assert outcome.profit["challenger"] == REWARD + STAKE // 2 + BOUNTY // SHARES
-        assert watching.node.reserved == training.node.reserved == {}
+        assert watching.node.reserve.for_others() == training.node.reserve.for_others() == 0
 
 
 def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(

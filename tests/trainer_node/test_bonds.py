@@ -14,9 +14,10 @@ from repops.opset import MAX_STEPS
 from referee_py.game.book import VERDICT_DIVISOR
 from referee_py.game.escrow import PRIZE_DIVISOR
 from referee_py.game.state import Reveal, Timeout
+from referee_py.program import Terms
 from referee_py.trial import Stage, TrialState, places
 from trainer_node import bonds
-from trainer_node.bonds import GAME_GAS, chain_price, least_stake, worst_dispute, worst_gas
+from trainer_node.bonds import GAME_GAS, chain_price, least_stake, match_moves, worst_dispute, worst_gas
 from trainer_node.chain import connect
 from trainer_node.chain.outbox import Call
 from trainer_node.chain.views import MAX_STRIDES
@@ -145,3 +146,21 @@ def test_who_wins_against_one_who_withholds_ends_with_more(anvil, tmp_path: Path
     gained = town.web3.eth.get_balance(one.address) - before
     assert gained > 10**18, "the reward, and the prize pays for all gas"
     assert gained < 10**18 + least_stake(price) // PRIZE_DIVISOR
+
+
+@pytest.mark.parametrize(
+    ("steps", "strides", "nodes", "rounds"),
+    [
+        (1, (1,), 1, 0),
+        (10, (4, 2, 1), 5, 1 + 1 + 1 + 1),
+        (1 << 20, (1 << 16, 1 << 8, 1), 300, 1 + 2 + 2 + 3),
+        (100, (1 << 40, 1), 2, 0 + 2 + 1),
+    ],
+)
+def test_a_side_publishes_and_concludes_in_every_round_of_the_walk(
+    steps: int, strides: tuple[int, ...], nodes: int, rounds: int
+) -> None:
+    """Four generations a round; besides that it refines each level, opens the record and submits."""
+    root = bytes(32)
+    terms = Terms(1, 1, nodes, 1, 1, steps, root, root, root, root, strides)
+    assert match_moves(terms) == 2 * rounds + len(strides) + 2

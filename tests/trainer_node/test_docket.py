@@ -11,7 +11,7 @@ import pytest
 from referee_py.errors import InvalidInput
 from trainer_node.chain import Job
 from trainer_node.db import Database
-from trainer_node.docket import Docket, Rounds
+from trainer_node.docket import MAX_AT_WORK, PER_ROUND, Docket, Rounds
 from trainer_node.errors import RpcCorrupt, RpcUnavailable
 
 from .desk import job
@@ -67,9 +67,53 @@ def test_a_round_looks_at_ours_first_and_at_some_others(database: Database) -> N
     ours = {7, 9}
     chain = Chain(10)
     seen = [go(rounds, chain, lambda found: found.id in ours) for _ in range(8)]
-    assert seen[:3] == [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
-    assert all(round_[:2] == [7, 9] and len(round_) <= 5 for round_ in seen[3:])
-    assert {number for round_ in seen[3:7] for number in round_} == set(range(1, 11))
+    assert seen[:4] == [[10, 1, 2], [3, 4, 5], [6, 7, 8], [7, 9, 10, 1]], (
+        "the newest of those that are there comes first"
+    )
+    assert all(round_[:2] == [7, 9] and len(round_) <= 5 for round_ in seen[4:])
+    assert {number for round_ in seen[4:7] for number in round_} == set(range(1, 11))
+
+
+def test_new_jobs_come_before_those_that_were_looked_at(database: Database) -> None:
+    """And leave them half of a round, however many are posted."""
+    rounds, chain = Rounds(Docket(database, per_round=6), {}), Chain(100)
+    assert go(rounds, chain)[:3] == [98, 99, 100]
+    chain.count = 102
+    assert go(rounds, chain)[:2] == [101, 102]
+    chain.count = 1000
+    for first in (103, 106, 109):
+        seen = go(rounds, chain)
+        assert seen[:3] == [first, first + 1, first + 2]
+        assert len(seen) == 6
+
+
+def test_jobs_of_others_that_have_ended_do_not_come_again(database: Database) -> None:
+    ended, docket = set(range(1, 91)), Docket(database, per_round=10)
+    docket.mark(50, True)
+    for number in ended - {50}:
+        docket.mark(number, False, ended=True)
+    docket.mark(50, True, ended=True)
+    for _ in range(3):
+        due = docket.due(100)
+        assert due[0] == 50, "ours may have hearings yet"
+        assert sorted(due[1:]) == list(range(91, 101))
+
+
+def test_what_we_work_at_has_its_turn_every_round(database: Database) -> None:
+    """A package that is here, or a run that is done, is not left for a turn through all jobs; of so many at a time."""
+    working = {40, 60}
+    rounds = Rounds(Docket(database, per_round=4), {}, lambda number: number in working)
+    for _ in range(30):
+        go(rounds, Chain(100))
+    assert go(rounds, Chain(100))[:2] == [40, 60]
+    working.clear()
+    assert go(rounds, Chain(100))[:2] == [40, 60], "what came of it"
+    assert not {40, 60} & set(go(rounds, Chain(100))[:2])
+    docket = Docket(database)
+    for number in range(1, 101):
+        docket.mark(number, False, at_work=True)
+    assert docket.due(100)[:MAX_AT_WORK] == list(range(1, MAX_AT_WORK + 1))
+    assert len(docket.due(100)) == PER_ROUND + MAX_AT_WORK
 
 
 def test_ten_thousand_jobs_of_strangers_do_not_slow_a_round(database: Database) -> None:

@@ -17,7 +17,8 @@ from referee_py.program import Program, SlotSource, TensorDescriptor, TensorType
 from referee_py.rounding import Rounding
 from tests.referee_py.program.tiny import Writer, constant
 from tests.referee_py.trial.parties import structure_of
-from trainer_node.chain import JobPhase
+from trainer_node.bonds import TRIAL_MOVES
+from trainer_node.chain import Job, JobPhase
 from trainer_node.decide import too_late, too_slow
 from trainer_node.effort import MARGIN, Effort, measure
 from trainer_node.package import Package
@@ -104,6 +105,42 @@ def test_a_job_whose_clock_is_shorter_than_our_dispute_is_left_to_others() -> No
     hasty = replace(rules(clock=int(needed)), appeal_period=int(needed) - 1)
     assert "appeal period" in (too_slow(job(rules=hasty), effort) or "")
     assert too_slow(job(rules=replace(hasty, threshold=0)), effort) is None
+
+
+L1_S = 62.0
+"""From a move on the main chain until its answer is mined: three confirmations, a block to see it, one to be in."""
+
+
+@pytest.mark.parametrize(
+    ("term", "name", "seconds"),
+    [
+        ("clock", "clock", None),
+        ("verdict_period", "verdict period", None),
+        ("appeal_period", "appeal period", None),
+        ("reveal_period", "reveal period", MARGIN * 2 * L1_S),
+        ("challenge_period", "challenge period", MARGIN * (48 + 3 * L1_S)),
+    ],
+)
+def test_time_for_moves_to_be_seen_and_mined_is_asked_for(
+    term: str, name: str, seconds: float | None
+) -> None:
+    """However little is to be computed: a clock of a minute cannot be kept where a move takes as long."""
+    effort, moves = Effort(0.1, 0.1, NO_TRIAL), TRIAL_MOVES if term == "clock" else 2
+    seconds = MARGIN * (effort.match_s(TERMS) + moves * L1_S) if seconds is None else seconds
+    long = replace(rules(10**6), verdict_period=10**6, appeal_period=10**6)
+    roomy = job(rules=long, reveal_period=10**6, challenge_period=10**6)
+
+    def limited(period: int) -> Job:
+        if term in ("reveal_period", "challenge_period"):
+            return replace(roomy, **{term: period})
+        return replace(roomy, rules=replace(long, **{term: period}))
+
+    assert too_slow(roomy, effort, L1_S, 48) is None
+    assert too_slow(limited(math.ceil(seconds)), effort, L1_S, 48) is None
+    reason = too_slow(limited(math.ceil(seconds) - 1), effort, L1_S, 48)
+    assert reason is not None
+    assert f"its {name} has" in reason
+    assert "block_s" in reason
 
 
 # ---------------------------------------------------------------------- trials

@@ -144,11 +144,13 @@ def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
     taken, dear = STAKE_GAS * 60 * GWEI, 100 * GWEI
     bond, gas = STAKE_GAS * 200 * GWEI, bonds.worst_gas() * dear
     situation = offered(trainers=slot_of(taken))
-    assert quarrel(situation, dear) == bond + gas
-    assert kept(situation, ME, dear) == bond + gas + bond - taken
-    assert kept(replace(situation, trainers=slot_of(bond, revealed=True)), ME, dear) == bond + gas
-    assert kept(situation, OTHER, dear) == bond + gas + bond - taken, "of who is about to join"
-    assert kept(replace(situation, phase=JobPhase.CHALLENGE), OTHER, dear) == bond + gas, "of a challenger"
+    assert quarrel(situation, dear) == 2 * bond + gas
+    assert kept(situation, ME, dear) == 2 * bond + gas + bond - taken
+    assert kept(replace(situation, trainers=slot_of(bond, revealed=True)), ME, dear) == 2 * bond + gas
+    assert kept(situation, OTHER, dear) == 2 * bond + gas + bond - taken, "of who is about to join"
+    assert kept(replace(situation, phase=JobPhase.CHALLENGE), OTHER, dear) == 2 * bond + gas, (
+        "of a challenger"
+    )
     assert kept(replace(situation, rules=rules(threshold=0)), ME, dear) == gas + bond - taken
 
 

@@ -307,6 +307,6 @@ def test_nothing_waits_on_a_development_chain(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     assert load_settings().market(10).patient_s == 0
     elsewhere = load_settings(chain_id=1).market(10)
-    assert elsewhere == Market(10 + GWEI, DAY_S), "what we pay is the base fee and the tip"
+    assert elsewhere == Market(10 + GWEI, DAY_S, 5 * 12 + 2), "what we pay is the base fee and the tip"
     monkeypatch.setenv("ASSAY_FEES__PATIENT_S", "7")
     assert load_settings().market(10).patient_s == load_settings(chain_id=1).market(10).patient_s == 7

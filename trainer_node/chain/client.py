@@ -122,6 +122,10 @@ class ChainClient:
         number = max(latest.number - self.confirmations, 0)
         return Snapshot(self, latest if number == latest.number else self.block(number))
 
+    def at_head(self) -> Snapshot:
+        """The state at the newest block, which may be replaced yet."""
+        return Snapshot(self, self.block())
+
     def at(self, number: int) -> Snapshot:
         """The state at a block by number."""
         return Snapshot(self, self.block(number))

@@ -98,7 +98,7 @@ def post(
     ] = 0,
     reveal: Annotated[int, typer.Option(help="Reveal phase, in seconds.")] = 600,
     challenge: Annotated[int, typer.Option(help="Challenge phase, in seconds.")] = 3600,
-    clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 1800,
+    clock: Annotated[int, typer.Option(help="Seconds for each side of a match.")] = 7200,
     court_only: CourtOnlyOption = False,
     verdict: Annotated[int, typer.Option(help="Seconds for the verifiers' verdict.")] = 1800,
     appeal: Annotated[
