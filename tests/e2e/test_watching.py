@@ -124,6 +124,30 @@ def test_a_watcher_claims_what_it_has_found_whatever_that_costs_by_then(
         assert watching.node.reserve.for_others() == training.node.reserve.for_others() == 0
 
 
+def test_a_watcher_looks_again_before_it_stakes(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """Training takes time, in which prices rise; until it has staked it has promised nothing."""
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        watching, watcher = arena.members[-1], arena.members[-1].part._watcher
+        while arena.job_id not in watcher._begun:
+            for member in arena.members:
+                member.part.tick()
+        watching.node.settings = watching.node.settings.model_copy(update={"max_watch_eth": 0.01})
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.ACCEPTED
+        assert outcome.profit["challenger"] == 0
+        assert arena.client.snapshot().pool(outcome.job).watchers == 0
+
+
+def test_a_watcher_ends_what_nobody_else_does(anvil: Anvil, tmp_path: Path, bundle: Bundle) -> None:
+    """The trainer reveals nothing: nobody has a claim, and the watcher's stake is there until the job is over."""
+    with WatchedArena(anvil, tmp_path, bundle, trainers=[Fault.NONE]) as arena:
+        arena.until_committed()
+        arena.members = [member for member in arena.members if member.name != "trainer-0"]
+        outcome = arena.play()
+        assert outcome.job.phase is JobPhase.UNCLAIMED
+        assert outcome.profit["challenger"] == 0
+
+
 def test_a_watcher_that_was_killed_shows_what_it_has_committed_to(
     anvil: Anvil, tmp_path: Path, bundle: Bundle
 ) -> None:
