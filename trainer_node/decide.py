@@ -160,6 +160,19 @@ def later(
     return False
 
 
+def too_short(job: Job, latency_s: float) -> str | None:
+    """Why not to sign a verdict: there would be no time to stand by it, and to play the trial that follows."""
+    needed = {"appeal period": 2 * MARGIN * latency_s, "clock": TRIAL_MOVES * MARGIN * latency_s}
+    limits = {"appeal period": job.rules.appeal_period, "clock": job.rules.clock}
+    for name, seconds in needed.items():
+        if limits[name] < seconds:
+            return (
+                f"its {name} has {limits[name]} s, the moves that may be due in it take {seconds:.0f} s "
+                "(block_s, confirmations)"
+            )
+    return None
+
+
 def too_uncertain(job: Job, allowed: bool) -> str | None:
     """Why to leave a job to others: with probable bounds the right result may be another than every honest one."""
     mode = job.program.mode

@@ -21,10 +21,11 @@ from referee_py.trial.solver import Operator
 
 from .acts import Teller, act
 from .artifacts import Kind, Name
+from .bonds import TRIAL_MOVES
 from .chain import HearingInfo, Job, Snapshot
 from .config import Settings
 from .counsel import Counsel
-from .decide import too_long, too_uncertain
+from .decide import too_long, too_short, too_uncertain
 from .docket import Docket, Rounds
 from .effort import MARGIN
 from .errors import Reverted
@@ -138,7 +139,8 @@ class Verifier:
         settings = self._node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote holds our bond for as long as its hearing may last.
-        if reason := reason or too_long(job, settings.limits.max_period_s):
+        reason = reason or too_long(job, settings.limits.max_period_s)
+        if reason := reason or too_short(job, settings.latency_s):
             _log.warning("verdict.left_to_others", match=hearing.match_id, reason=reason)
             self._refused.add(hearing.id)
             return
@@ -189,7 +191,8 @@ class Verifier:
         outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
-        _check_trial(cost_of(at.node, structure, inputs, job.program.mode), job.rules.clock)
+        moves_s = TRIAL_MOVES * self._node.settings.latency_s
+        _check_trial(cost_of(at.node, structure, inputs, job.program.mode), moves_s, job.rules.clock)
         entries = log.read() if log else None
         if not self._lies:
             return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries))
@@ -213,11 +216,12 @@ class Verifier:
         return step.nodes.get(at.node)
 
 
-def _check_trial(cost: TrialCost, clock: int) -> None:
+def _check_trial(cost: TrialCost, moves_s: float, clock: int) -> None:
     """SAFETY: whoever signs puts its bond on playing a trial in time. Raises InvalidInput if this machine could not."""
-    if MARGIN * cost.seconds > clock:
+    if MARGIN * (cost.seconds + moves_s) > clock:
         raise InvalidInput(
-            f"a trial may take {MARGIN * cost.seconds:.0f} s of our computing ({cost}), the clock has {clock} s"
+            f"a trial may take {MARGIN * cost.seconds:.0f} s of our computing ({cost}), and {MARGIN * moves_s:.0f} s "
+            f"for its moves; the clock has {clock} s"
         )
 
 

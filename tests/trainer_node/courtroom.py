@@ -181,6 +181,7 @@ class Court:
             problems={},
             metrics=Metrics(),
             settings=SimpleNamespace(
+                latency_s=0.0,
                 limits=SimpleNamespace(memory_bytes=ENOUGH, max_period_s=30 * 24 * 3600),
                 allow_probable_bounds=False,
                 market=lambda base_fee: Market(base_fee, 0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from referee_py.panel.state import HearingPhase
 from referee_py.rounding.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
+from trainer_node.bonds import TRIAL_MOVES
 from trainer_node.chain import Claim, HearingInfo, Job, JobPhase
 from trainer_node.errors import RpcUnavailable
 from trainer_node.server import ArtifactServer
@@ -91,6 +93,23 @@ def test_a_job_whose_periods_would_hold_the_bond_for_long_is_not_signed(court: C
             assert court.tick() == []
     (reason,) = [event["reason"] for event in told if event["event"] == "verdict.left_to_others"]
     assert "max_period_s allows 999" in reason
+
+
+@pytest.mark.parametrize(("term", "name"), [("appeal_period", "appeal period"), ("clock", "clock")])
+def test_a_verdict_that_there_is_no_time_to_stand_by_is_not_signed(
+    court: Court, term: str, name: str
+) -> None:
+    """Else both sides of a match are one person, who gives it away and has half of our bond."""
+    publish(court)
+    late = SimpleNamespace(**{**vars(court.node.settings), "latency_s": 62.0})
+    needed = {"appeal_period": 4 * 62, "clock": 2 * TRIAL_MOVES * 62}
+    roomy = replace(court.jobs[0].rules, **needed)
+    court.node.settings = late
+    court.jobs[0] = replace(court.jobs[0], rules=replace(roomy, **{term: needed[term] - 1}))
+    with structlog.testing.capture_logs() as told:
+        assert court.tick() == []
+    (reason,) = [event["reason"] for event in told if event["event"] == "verdict.left_to_others"]
+    assert f"its {name} has {needed[term] - 1} s" in reason
 
 
 def test_votes_are_cast_in_time_once_and_only_when_called(court: Court) -> None:
