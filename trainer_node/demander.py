@@ -56,8 +56,8 @@ class Demander:
         spare: Callable[[int], int],
     ) -> None:
         self._spare = spare
-        self._sent: dict[int, int] = {}
-        """By job: the block of our last demand."""
+        self._sent: dict[int, int | None] = {}
+        """By job: the block of our last demand; None while that is not known."""
         self._contracts = contracts
         self._transactions = transactions
         self._workshop = workshop
@@ -95,7 +95,12 @@ class Demander:
             return True
         places = [place for place in missing if (job.logs, place) not in ledger.open]
         # SAFETY: until a block is read that shows our last demand, we would pay for the same once more.
-        if snapshot.block.number < self._sent.get(job.id, 0) or self._transactions.open():
+        if self._transactions.open():
+            return True
+        since = self._sent.setdefault(job.id, 0)
+        if since is None:
+            since = self._sent[job.id] = snapshot.head()
+        if snapshot.block.number < since:
             return True
         if places and job.phase is JobPhase.CHALLENGE:
             self._demand(snapshot, job, places, ledger)
@@ -151,8 +156,7 @@ class Demander:
             value = Value(*(sum(deposit_of(p.piece, at) << rank for p in batch) for at in (price, enough)))
             _log.info("demand.made", job=job.id, places=len(batch), left=len(places) - len(batch), rank=rank)
             receipt = act(self._transactions, self._contracts.demand(job.id, job.logs, batch, value))
-            if receipt is not None:
-                self._sent[job.id] = receipt.block
+            self._sent[job.id] = receipt.block if receipt is not None else None
         elif not mine:
             self._leave(job, f"{len(places)} more pieces of them take more than is left")
 

@@ -68,16 +68,17 @@ class Docket:
     def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
         """Remember whether a job concerns us, whether we work at it, and whether it has ended.
 
-        NOTE: one that has ended and concerned us may come back after a reorganisation; of others we do not mind.
+        NOTE: one that has ended and concerned us has one more turn, in case that a reorganisation brings it back.
         """
-        if ours != (job in self._ours):
+        before = job in self._ours
+        if ours != before:
             (self._ours.add if ours else self._ours.discard)(job)
             self._database.put_job(job, _OURS if ours else _OVER)
         if at_work and (job in self._at_work or len(self._at_work) < MAX_AT_WORK):
             self._at_work[job] = None
         else:
             self._at_work.pop(job, None)
-        if ended and not ours:
+        if ended and not ours and not before:
             self._ended.add(job)
 
 

@@ -22,7 +22,7 @@ from referee_py.trial.solver import Operator
 
 from .acts import Teller, act
 from .bonds import TRIAL_MOVES, match_moves
-from .chain import Call, HearingInfo, Job, Snapshot
+from .chain import Call, HearingInfo, Job, Receipt, Snapshot
 from .chain import Claim as Claimed
 from .closer import Closer
 from .counsel import Counsel
@@ -100,6 +100,9 @@ class Party:
         self._closer: Closer | None = None
         self._demander: Demander | None = None
         self._over: set[int] = set()
+        self._started_at = node.client.block().number
+        self._committed: dict[int, tuple[bytes, int]] = {}
+        """By job: what we have committed to challenge with, and in which block."""
         self._unripe: set[tuple[int, int]] = set()
         """Jobs in which a challenge came too late, and for which end of the challenges that was said."""
         self._reserve = node.reserve
@@ -114,11 +117,8 @@ class Party:
         if node.transactions is not None and demands:
             limit = node.settings.max_demands
             self._demander = Demander(node.client.contracts, node.transactions, workshop, limit, node.spare)
-        self._teller = (
-            Teller(node.transactions, node.settings.market, lambda: node.spare() < 0)
-            if node.transactions
-            else None
-        )
+        key, market = node.transactions, node.settings.market
+        self._teller = Teller(key, market, lambda: node.spare() < 0) if key else None
 
     def tick(self) -> None:
         """Look once and do what is due. Raises RpcUnavailable and RpcCorrupt if the chain is gone, nothing else."""
@@ -136,10 +136,13 @@ class Party:
         ours = me is not None and (job.trainer(me) is not None or job.claim_of(me) is not None)
         claim = job.claim_of(me) if me is not None else None
         at_stake = ours and not job.phase.ended and not (claim is not None and claim.lost)
+        # SAFETY: before anything that an endpoint may fail at, so that nothing is staked on another job for it.
+        if at_stake:
+            self._reserve.seen(job.id, kept(job, self._me, self._max_fee), snapshot.block.number)
         watched = self._watcher is not None and self._watcher.attend(snapshot, job)
         hearings = self._hearings(snapshot, job) if ours else []
-        at_risk = self._at_risk(job, at_stake=at_stake, watched=watched, heard=bool(hearings))
-        self._reserve.seen(job.id, at_risk, snapshot.block.number)
+        if not at_stake:
+            self._reserve.seen(job.id, self._at_risk(job, heard=bool(hearings)), snapshot.block.number)
         if job.phase.ended:
             # SAFETY: what waits for cheaper gas keeps us from no hearing that lasts longer than the job.
             if self._settle(snapshot, job, claim) and not hearings:
@@ -151,7 +154,7 @@ class Party:
                     _log.info("job.over", job=job.id, phase=job.phase.name, root=job.accepted_root.hex())
                 self._over.add(job.id)
                 self._workshop.forget(job.id)
-                return False
+                return self._reserve.kept(job.id) > 0
         else:
             self._over.discard(job.id)  # a reorganisation has brought it back
         acts, own = self._decide(job, snapshot.now)
@@ -170,13 +173,13 @@ class Party:
         with contextlib.ExitStack() as last_to_first:
             for turn in reversed(due):
                 last_to_first.callback(turn)
-        return ours or demanded or watched or bool(acts) or (own is not None and job.open_matches > 0)
+        # NOTE: for a few blocks nothing shows what we have sent.
+        sent = bool(acts) or self._reserve.kept(job.id) > 0
+        return ours or demanded or watched or sent or (own is not None and job.open_matches > 0)
 
-    def _at_risk(self, job: Job, *, at_stake: bool, watched: bool, heard: bool) -> int:
-        """What we may have to pay in a job, in wei, for what we have staked on it. ``heard``: hearings go on."""
-        if at_stake:
-            return kept(job, self._me, self._max_fee)
-        if watched and not job.phase.ended:
+    def _at_risk(self, job: Job, *, heard: bool) -> int:
+        """What a job in which we have no claim that may be lost may still take, in wei. ``heard``: hearings go on."""
+        if self._watcher is not None and self._watcher.watches(job) and not job.phase.ended:
             return kept_to_watch(job, self._max_fee)
         return quarrel_gas(job, self._max_fee) if heard else 0
 
@@ -264,6 +267,10 @@ class Party:
         jobs, key = self._client.contracts.jobs, self._transactions
         assert key is not None
         market = self._market(snapshot.block.base_fee)
+        # SAFETY: blocks from before we started may not show what we had staked by then.
+        stakes = act is Do.JOIN or (act is Do.CHALLENGE and not self._reserve.kept(job.id))
+        if stakes and snapshot.block.number < self._started_at:
+            return
         if market.patient_s and later(job, self._me, act, own, market, snapshot.now, snapshot.commit_age()):
             return
         if act is Do.JOIN:
@@ -302,19 +309,24 @@ class Party:
             return
         # SAFETY: a block that is some time old may not show what we have committed to; to do it anew would make that as
         # young as it was then.
-        if self._client.at_head().challenge_of(job.id, self._me) == committed:
+        head = self._client.at_head()
+        if head.challenge_of(job.id, self._me) == committed:
             self._send(Call.of(jobs, "challenge", job.id, *shown, value=offer(job, root)))
             return
         reason = unripe(job, root, snapshot.commit_age(), snapshot.now)
         if reason is None:
-            self._send(Call.of(jobs, "commitChallenge", job.id, committed))
+            # NOTE: an endpoint may be several machines, and not all of them at the head.
+            of, block = self._committed.get(job.id, (b"", 0))
+            if of != committed or head.block.number >= block:
+                receipt = self._send(Call.of(jobs, "commitChallenge", job.id, committed))
+                self._committed[job.id] = committed, receipt.block if receipt is not None else 0
         elif (job.id, job.settle_end) not in self._unripe:
             self._unripe.add((job.id, job.settle_end))
             _log.warning("challenge.too_late", job=job.id, reason=reason)
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: Call) -> Receipt | None:
         assert self._transactions is not None
-        act(self._transactions, call)
+        return act(self._transactions, call)
 
 
 class _Brief:

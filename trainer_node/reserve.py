@@ -30,8 +30,8 @@ class Reserve:
         """What the job may still take, as a block shows it."""
         if wei < self._kept.get(job, 0):
             if job in self._sent and not self._pending():
-                self._sent.discard(job)
                 self._from[job] = self._head()
+                self._sent.discard(job)
             if job in self._sent or block < self._from.get(job, 0):
                 return
         self._from.pop(job, None)

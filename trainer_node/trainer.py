@@ -59,7 +59,7 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
             )
         if reason is None:
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
-            reason = too_poor(stake, quarrel(job, max_fee), node.spare())
+            reason = too_poor(stake, quarrel(job, max_fee), node.spare(job.id))
         if reason is not None and job.id not in told:
             told.add(job.id)
             _log.warning("job.left_to_others", job=job.id, reason=reason)

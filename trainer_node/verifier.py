@@ -56,6 +56,7 @@ class Judgement:
 
     record: Record
     operator: Operator
+    trial: TrialCost
 
 
 class Verifier:
@@ -147,6 +148,11 @@ class Verifier:
         judgement = self.judgement(job, hearing)
         if judgement is None:
             return
+        # SAFETY: whoever signs puts its bond on playing a trial in time; whoever has signed stands by it in any case.
+        if reason := too_costly(judgement.trial, TRIAL_MOVES * settings.latency_s, job.rules.clock):
+            _log.error("verdict.refused", match=hearing.match_id, reason=reason)
+            self._refused.add(hearing.id)
+            return
         at, record, client = hearing.terms.submission, judgement.record.hash(), self._node.client
         verdict = Verdict(hearing.id, at.step, at.node, record)
         key, deployment = bytes(self._transactions.account.key), client.deployment
@@ -191,15 +197,14 @@ class Verifier:
         outputs = execute_again(structure, record, inputs, self._backend, job.program.mode, log)
         hashes = tuple(tensor_hash(array) for array in outputs)
         right = Record(record.structure, record.inputs, hashes, NO_LOG if log is None else log.digest)
-        moves_s = TRIAL_MOVES * self._node.settings.latency_s
-        _check_trial(cost_of(at.node, structure, inputs, job.program.mode), moves_s, job.rules.clock)
+        trial = cost_of(at.node, structure, inputs, job.program.mode)
         entries = log.read() if log else None
         if not self._lies:
-            return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries))
+            return Judgement(right, Operator(inputs, [*map(canonical, outputs)], entries), trial)
         most = max(kind.nbytes for kind in structure.outputs) + MAX_HEADER_BYTES
         wrong = next(record for record in hearing.terms.dispute.records if record != right)
         false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
-        return Judgement(wrong, Operator(inputs, false, entries))
+        return Judgement(wrong, Operator(inputs, false, entries), trial)
 
     def _log(self, job: Job, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
         """What the job's rounding logs commit to for the disputed node; None if that is nothing.
@@ -216,13 +221,14 @@ class Verifier:
         return step.nodes.get(at.node)
 
 
-def _check_trial(cost: TrialCost, moves_s: float, clock: int) -> None:
-    """SAFETY: whoever signs puts its bond on playing a trial in time. Raises InvalidInput if this machine could not."""
-    if MARGIN * (cost.seconds + moves_s) > clock:
-        raise InvalidInput(
-            f"a trial may take {MARGIN * cost.seconds:.0f} s of our computing ({cost}), and {MARGIN * moves_s:.0f} s "
-            f"for its moves; the clock has {clock} s"
-        )
+def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
+    """Why not to sign a verdict: this machine could not play its trial within the clock."""
+    if MARGIN * (trial.seconds + moves_s) <= clock:
+        return None
+    return (
+        f"a trial may take {MARGIN * trial.seconds:.0f} s of our computing ({trial}), and {MARGIN * moves_s:.0f} s "
+        f"for its moves; the clock has {clock} s"
+    )
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class Watcher:
             reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
             reason = reason or too_slow(job, effort, latency_s, self._commit_age)
         later = kept_to_watch(job, max_fee)
-        reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare())
+        reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
         if reason is not None and job.id not in self._told:
             self._told.add(job.id)
             _log.warning("job.not_watched", job=job.id, reason=reason)

@@ -205,8 +205,11 @@ class Workshop:
         effort = self.prepare(job)
         if effort is None:
             return None
+        own = self._left_s(job, effort)
+        if not own:  # what is done comes back at once, whatever else is at work
+            return 0.0
         others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
-        return self._left_s(job, effort) + sum(
+        return own + sum(
             self._left_s(work.job, work.prepared.result().effort)
             for work in others
             if work.prepared is not None

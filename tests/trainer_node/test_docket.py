@@ -169,3 +169,13 @@ def test_no_job_keeps_us_from_the_next(database: Database) -> None:
 def test_an_outage_ends_the_round_soon(database: Database) -> None:
     with pytest.raises(RpcUnavailable):
         go(Rounds(Docket(database), {}), Chain(1000, down=True))
+
+
+def test_a_job_of_ours_that_has_ended_has_one_more_turn(database: Database) -> None:
+    """A reorganisation may bring it back."""
+    docket = Docket(database)
+    docket.mark(3, True)
+    docket.mark(3, False, ended=True)
+    assert 3 in docket.due(5)
+    docket.mark(3, False, ended=True)
+    assert 3 not in docket.due(5)

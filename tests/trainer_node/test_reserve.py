@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from trainer_node.errors import RpcUnavailable
 from trainer_node.reserve import Reserve
 
 
@@ -57,3 +60,25 @@ def test_more_is_kept_at_once_and_a_smaller_stake_lets_go_of_nothing() -> None:
     assert kept.kept(1) == 20
     kept.seen(1, 30, 1)
     assert kept.kept(1) == 30
+
+
+def test_an_endpoint_that_fails_lets_go_of_nothing() -> None:
+    class Failing(Chain):
+        fails = True
+
+    chain = Failing()
+
+    def head() -> int:
+        if chain.fails:
+            raise RpcUnavailable("no answer")
+        return 12
+
+    kept = Reserve(head, lambda: False)
+    kept.staking(1, 9)
+    with pytest.raises(RpcUnavailable):
+        kept.seen(1, 0, 10)
+    chain.fails = False
+    kept.seen(1, 0, 10)
+    assert kept.kept(1) == 9
+    kept.seen(1, 0, 12)
+    assert kept.kept(1) == 0

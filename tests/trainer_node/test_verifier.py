@@ -171,6 +171,11 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     (refused,) = [event for event in told if event["event"] == "verdict.refused"]
     for word in ("1002 s", "node 8, mm", "1,073,741,824 steps", "clock has 1000 s"):
         assert word in refused["reason"]
+    court.now_is(
+        phase=HearingPhase.DEFENCE, verdict=court.right.hash(), votes={court.right.hash(): (KEY.address,)}
+    )
+    brief = module._Brief(court.verifier, court.jobs[0], court.heard[101])
+    assert brief.right() == court.right, "whoever has signed stands by it, however long it takes by now"
     patient = replace(court.jobs[0].rules, clock=1002)
     other = court.add(court.jobs[0].uri, rules=patient)
     assert until(court.tick) == [other]

@@ -182,6 +182,10 @@ class Snapshot:
             raise RpcCorrupt("the endpoint has not all events of pauses; use one with complete logs")
         return pauses
 
+    def head(self) -> int:
+        """The number of the newest block."""
+        return self._client.block().number
+
     def still_canonical(self) -> bool:
         """Whether the block is still part of the chain."""
         return self._client.block(self.block.number).hash == self.block.hash

@@ -59,7 +59,8 @@ class FeePolicy:
         max_fee = min(max(2 * base + self.priority_fee, int(old.max_fee * self.bump) + 1), cap)
         priority = max(self.priority_fee, int(old.priority_fee * LEAST_BUMP) + 1)
         if base + old.priority_fee <= old.max_fee:
-            priority = min(priority, MOST_TIPS * self.priority_fee)
+            priority = min(priority, MOST_TIPS * max(self.priority_fee, GWEI // 10))
         priority = min(priority, max_fee)
         taken = max_fee >= old.max_fee * LEAST_BUMP and priority >= old.priority_fee * LEAST_BUMP
+        taken = taken and priority > old.priority_fee
         return Offered(max_fee, priority) if taken else None
