@@ -35,7 +35,7 @@ class Offer:
     """For how long nobody reveals after the last trainer has committed."""
     reveal_period: int = 600
     challenge_period: int = 3600
-    clock: int = 1800
+    clock: int = 7200
     verdict_period: int = 1800
     appeal_period: int = 1800
     verifiers: tuple[str, ...] = ()
