@@ -323,4 +323,18 @@ contract SettlingTest is Market {
             sum += jobs.credit(person(n));
         }
     }
+
+    /// @dev Who has a slot has given the right root away: whoever speaks for it in the end has the whole reward.
+    function test_aSpokesmanBehindSlotsThatHaveLostHasTheReward() public {
+        uint256 job = claimed(7);
+        uint256 lie = challenge(job, person(2), 8);
+        uint256 own = challenge(job, person(3), 7);
+        winByDefault(job, 8);
+        credited(person(2), STAKE / 2, "half of the trainer's");
+        winByDefault(job, 7);
+        toTheEnd(job);
+        finalize(job);
+        credited(person(3), lie / 2 + own + REWARD, "half of the liar's, its own stake, and the reward");
+        credited(person(1), 0, "who has given it away");
+    }
 }
