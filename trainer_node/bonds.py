@@ -88,7 +88,8 @@ class Line:
 
 
 TRIAL_MOVES = 4 + 2 * DATA_ROUNDS + CHAIN_ROUNDS
-"""That one side makes in a trial at most, one after the other."""
+"""That one side makes in a trial at most, one after the other: outputs, down the data trees, a leaf, `compare`,
+answers, `judge`."""
 
 
 def match_moves(terms: Terms) -> int:

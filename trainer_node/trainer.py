@@ -54,9 +54,8 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
             if effort is None or ready_in_s is None:
                 return False
             latency_s = settings.latency_s
-            reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now) or too_slow(
-                job, effort, latency_s
-            )
+            reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now)
+            reason = reason or too_slow(job, effort, latency_s)
         if reason is None:
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
             reason = too_poor(stake, quarrel(job, max_fee), node.spare(job.id))

@@ -74,6 +74,12 @@ def test_whoever_reads_late_does_nothing_twice_and_is_paid(
         from_join_on = kept[next(i for i, wei in enumerate(kept) if wei) :]
         while_it_ran = from_join_on[: len(from_join_on) // 2]
         assert all(while_it_ran), "never let go of between the stake and the block that shows it"
+        nodes = [member.node for member in arena.members if member.workshop is not None]
+        for _ in range(10):
+            arena.skip(1)
+            for member in arena.members:
+                member.part.tick()
+        assert [node.reserve.for_others() for node in nodes] == [0] * len(nodes), "and let go of in the end"
         if fault is Fault.NONE:
             assert outcome.profit["trainer-0"] == REWARD
             assert outcome.profit["challenger"] == BOUNTY // SHARES

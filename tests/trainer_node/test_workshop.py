@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,10 +190,20 @@ def test_what_is_still_to_be_done_is_reckoned(tmp_path: Path, database: Database
         try:
             works.train(job(2, uri=uri))
             assert works.ready_in_s(job(uri=uri)) > alone
+            assert works.works_at(2)
+            assert not works.works_at(1), "it is prepared, and nothing is done for it"
         finally:
             release.set()
         until(lambda: works.train(job(2, uri=uri)))
         assert works.ready_in_s(job(uri=uri)) == 0, "the same program is done already"
+        other = works._works[2]
+        other.claim = Future()  # as if another run were at work
+        try:
+            assert works.ready_in_s(job(uri=uri)) == 0, (
+                "what is done comes back at once, whatever else is at work"
+            )
+        finally:
+            other.claim.cancel()
 
 
 def test_closing_does_not_wait_for_a_strangers_package(tmp_path: Path, database: Database) -> None:

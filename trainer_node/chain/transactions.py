@@ -86,9 +86,8 @@ class TransactionManager:
         self._sleep = sleep
         self._stop = stop or threading.Event()
         self._lock = threading.RLock()
-        self._sent_at: dict[
-            int, float
-        ] = {}  # by transaction id: when this process sent its newest attempt first
+        # By transaction id: when its newest attempt was made, or first sent by this process.
+        self._sent_at: dict[int, float] = {}
         self._missing: dict[int, int] = {}  # by transaction id: looks at a used nonce without a receipt
 
     # ------------------------------------------------------------------ acts
@@ -295,10 +294,8 @@ class TransactionManager:
             if used:
                 self._missed(row)
                 return None
-            if (
-                row.id not in self._sent_at
-            ):  # from an earlier life: give it its time again before the fee is raised
-                self._broadcast(row)
+            if row.id not in self._sent_at:
+                self._broadcast(row)  # from an earlier life: it has its time again before the fee is raised
                 return None
             waited = self._clock() - self._sent_at[row.id]
             due = waited >= self._replace_after_s
