@@ -141,6 +141,7 @@ prove: setup $(AUDIT) ## Prove what tests/proofs states, for all inputs
 lint: setup ## Check formats, types and common mistakes in every language
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
+	$(BIN)/python scripts/check_names.py
 	$(BIN)/mypy
 	$(if $(SOLIDITY_FILES),$(BIN)/forge fmt --check contracts tests)
 	$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))

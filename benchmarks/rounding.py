@@ -24,8 +24,8 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import Unavailable
 from referee_py.execute import Executor, State, executor_for
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import LogBook
 from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
 from trainer_node.bundle import Bundle
@@ -118,7 +118,7 @@ def _small_gpt(text: Path | None) -> Recipe:
 
 
 class Borrowed:
-    """Another's book, as an auditor has it."""
+    """Another's log_source, as an auditor has it."""
 
     def __init__(self, read: Callable[[int], StepLog | None]) -> None:
         self._read = read
@@ -137,8 +137,8 @@ class Observed(Rounded):
 
     watch: Callable[[int, Evaluation], None] | None = None
 
-    def __init__(self, rounding: Rounding, book: LogBook, evaluator: str) -> None:
-        super().__init__(rounding, book, evaluator_of(evaluator))
+    def __init__(self, rounding: Rounding, log_source: LogSource, evaluator: str) -> None:
+        super().__init__(rounding, log_source, evaluator_of(evaluator))
         self.corrected: dict[int, int] = {}
 
     def round(self, node: int, *given: Any, **named: Any) -> Array:
@@ -151,7 +151,7 @@ class Observed(Rounded):
 
 
 @dataclasses.dataclass
-class Party:
+class Replayer:
     """Somebody who runs a program in this mode."""
 
     backend: Observed
@@ -159,8 +159,10 @@ class Party:
     state: State
 
     @classmethod
-    def of(cls, bundle: Bundle, rounding: Rounding, book: LogBook, evaluator: str = "torch") -> Party:
-        backend = Observed(rounding, book, evaluator)
+    def of(
+        cls, bundle: Bundle, rounding: Rounding, log_source: LogSource, evaluator: str = "torch"
+    ) -> Replayer:
+        backend = Observed(rounding, log_source, evaluator)
         executor = executor_for(bundle.program, bundle.constants, backend)
         return cls(backend, executor, State.of(0, bundle.initial))
 

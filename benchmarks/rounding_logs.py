@@ -9,17 +9,17 @@ import numpy as np
 
 from referee_py.rounding import dense
 from referee_py.rounding.band import WRITTEN_WITHIN
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import FIXED_TAU, NOT_LOGGED, UP, log, quantum
+from referee_py.rounding.rounded_output import radius_at
 from referee_py.rounding.step_log import compress
-from referee_py.rounding.surface import radius_at
 from trainer_node.capture import build
 
 from .report import Table
-from .rounding import PAPER_LOGS, Party, one_thread, recipe_of
+from .rounding import PAPER_LOGS, Replayer, one_thread, recipe_of
 
 MODELS = ("gpt2-small", "resnet50", "vgg11", "logistic")
 SAMPLE = 1 << 18
@@ -72,12 +72,12 @@ def measure(text: Path | None) -> Table:
             for bits in (32, 26):
                 paper, sizes, shares = _Dense(bits), [], []
                 for bounds in Bounds:
-                    book = MemoryBook()
-                    party = Party.of(bundle, Rounding(bits, bounds), book)
+                    log_source = MemoryLogs()
+                    party = Replayer.of(bundle, Rounding(bits, bounds), log_source)
                     party.step()
                     party.backend.watch = paper.watch if bounds is Bounds.PROVEN else None
                     party.checkpoint()  # NOTE: node by node, so that every evaluation is seen
-                    found = book.get(2)
+                    found = log_source.get(2)
                     assert found is not None
                     sizes.append(len(found.encode()))
                     shares.append(sum(each.read().count for each in found.nodes.values()))

@@ -14,7 +14,7 @@ import torch
 
 from referee_py.commit.tensor import Array
 from referee_py.execute import FastExecutor, State
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Rounding
 from referee_py.rounding.step_log import StepLog
 from trainer_node.capture import Recipe, build
@@ -22,7 +22,7 @@ from trainer_node.capture.sampling import data_order
 
 from .models import eager_step, loss_of
 from .report import Table, ms
-from .rounding import BITS, PAPER_CORRECTIONS, Borrowed, Party, one_thread, recipe_of
+from .rounding import BITS, PAPER_CORRECTIONS, Borrowed, Replayer, one_thread, recipe_of
 from .steps import optimizer_of
 from .timing import medians, ratio
 
@@ -50,13 +50,13 @@ def corrections(text: Path | None, steps: int = 2) -> Table:
             labels = bundle.labels["nodes"]
             rows: dict[str, list[str]] = {"forward": [], "backward and optimizer": [], "all": []}
             for bits in BITS:
-                rounding, book = Rounding(bits), MemoryBook()
-                trainer = Party.of(bundle, rounding, book)
+                rounding, log_source = Rounding(bits), MemoryLogs()
+                trainer = Replayer.of(bundle, rounding, log_source)
                 for _ in range(steps):
                     trainer.step()
                 counts = dict.fromkeys(rows, 0)
                 for evaluator in ("permuted", "halves"):
-                    auditor = Party.of(bundle, rounding, Borrowed(book.get), evaluator)
+                    auditor = Replayer.of(bundle, rounding, Borrowed(log_source.get), evaluator)
                     for _ in range(steps):
                         auditor.step()
                     for node, count in auditor.backend.corrected.items():
@@ -72,7 +72,7 @@ def corrections(text: Path | None, steps: int = 2) -> Table:
 
 
 class Files:
-    """A book whose logs are packed and committed to as they are written, and unpacked by whoever reads them."""
+    """A log_source whose logs are packed and committed to as they are written, and unpacked by whoever reads them."""
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
@@ -100,8 +100,8 @@ def overhead(text: Path | None, turns: int, models: Sequence[str] = TIMED) -> Ta
             bundle = build(recipe)
             for bits in (32, 26):
                 files = Files(len(bundle.program.nodes))
-                trainer = Party.of(bundle, Rounding(bits), files)
-                auditor = Party.of(bundle, Rounding(bits), Borrowed(files.read))
+                trainer = Replayer.of(bundle, Rounding(bits), files)
+                auditor = Replayer.of(bundle, Rounding(bits), Borrowed(files.read))
                 times: list[list[float]] = [[], [], [], []]
                 for turn in range(WARM_UP + turns):
                     for found, work in zip(times, (plain, wide, trainer.step, auditor.step), strict=True):
@@ -148,18 +148,18 @@ def runs(name: str, bits: int, text: Path | None = None, steps: int | None = Non
     table, curves = Table("rounding-runs", [*columns, "distance at the end"]), dict[str, list[float]]()
     recipe, rounding, steps = recipe_of(name, text), Rounding(bits), steps or LONG[name]
     with one_thread():
-        bundle, book = build(recipe), MemoryBook()
+        bundle, log_source = build(recipe), MemoryLogs()
         weights = [n for n, slot in enumerate(bundle.labels["slots"]) if slot.startswith("param.")]
         kept = weights if name in CURVES else []
-        trainer = Party.of(bundle, rounding, book)
+        trainer = Replayer.of(bundle, rounding, log_source)
         truth = _run(trainer, steps, kept)
         for evaluator in AUDITORS[name]:
-            auditor = Party.of(bundle, rounding, Borrowed(book.get), evaluator)
+            auditor = Replayer.of(bundle, rounding, Borrowed(log_source.get), evaluator)
             followed = _run(auditor, steps, [])
             _same(trainer.state, auditor.state)
             corrections = f"{auditor.backend.corrections / steps:.3g}"
             del auditor  # NOTE: two states of the largest model are enough
-            alone = Party.of(bundle, rounding, MemoryBook(), evaluator)
+            alone = Replayer.of(bundle, rounding, MemoryLogs(), evaluator)
             parted = _run(alone, steps, kept, None if kept else truth.hashes)
             curves[evaluator] = [_distance(a, b) for a, b in zip(parted.states, truth.states, strict=True)]
             pairs = enumerate(zip(parted.hashes, truth.hashes, strict=False), 1)
@@ -185,7 +185,7 @@ class _Run:
     states: list[list[Array]] = dataclasses.field(default_factory=list)
 
 
-def _run(party: Party, steps: int, weights: Sequence[int], until: Sequence[bytes] | None = None) -> _Run:
+def _run(party: Replayer, steps: int, weights: Sequence[int], until: Sequence[bytes] | None = None) -> _Run:
     """Checkpoints in four places, and these slots in twenty; of a short run the last checkpoint, and slots of every
     step. With `until`, another run's hashes, no longer than states are the same.
     """
@@ -233,7 +233,7 @@ def _plain(recipe: Recipe, steps: int) -> list[float]:
     return distances
 
 
-def _compiled(*parties: Party) -> None:
+def _compiled(*parties: Replayer) -> None:
     for party in parties:
         if not isinstance(party.executor, FastExecutor) or party.executor.compiled is None:
             raise AssertionError("steps ran node by node, which says nothing of a run")

@@ -5,7 +5,7 @@ import {Timed} from "./Timed.sol";
 import {Encodings} from "./commit/Encodings.sol";
 import {Chain} from "./court/Chain.sol";
 import {Search} from "./court/Search.sol";
-import {Dispute, Said, Stage, Suit, Trial} from "./interfaces/ICourt.sol";
+import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "./interfaces/ICourt.sol";
 import {IExaminer} from "./interfaces/IExaminer.sol";
 import {ITimekeeper} from "./interfaces/ITimekeeper.sol";
 import {Multicallable} from "solady/utils/Multicallable.sol";
@@ -25,26 +25,26 @@ contract Court is Chain, Multicallable {
         returns (uint256 trialId)
     {
         (uint8 output, bytes32 hash) = EXAMINER.disputed(dispute);
-        Suit memory suit = Suit(msg.sender, id, players, hash);
-        trialId = uint256(keccak256(abi.encode(suit)));
+        TrialTerms memory trialTerms = TrialTerms(msg.sender, id, players, hash);
+        trialId = uint256(keccak256(abi.encode(trialTerms)));
         Trial storage t = _trials[trialId];
         if (t.stage != Stage.None) revert AlreadyOpen(trialId);
         t.output = output;
         t.tick = uint40(_time());
         t.stage = Stage.Outputs;
         (t.clock0, t.clock1) = (clock, clock);
-        Said memory nothing;
+        TrialPosition memory nothing;
         _keep(t, nothing);
-        emit TrialOpened(trialId, msg.sender, suit);
+        emit TrialOpened(trialId, msg.sender, trialTerms);
     }
 
-    function timeout(Suit calldata suit) external {
-        uint256 trialId = trialOf(suit);
+    function timeout(TrialTerms calldata trialTerms) external {
+        uint256 trialId = trialOf(trialTerms);
         Trial storage t = _trials[trialId];
         uint8 losers = _late(t, _time());
         if (losers == NOBODY) revert NotTooLate(trialId, deadline(trialId));
 
-        _decide(t, suit, trialId, losers, true);
+        _decide(t, trialTerms, trialId, losers, true);
     }
 
     // ------------------------------------------------------------------ views
@@ -53,8 +53,8 @@ contract Court is Chain, Multicallable {
         return _trials[trialId];
     }
 
-    function trialOf(Suit calldata suit) public pure returns (uint256) {
-        return uint256(Encodings.hash(suit));
+    function trialOf(TrialTerms calldata trialTerms) public pure returns (uint256) {
+        return uint256(Encodings.hash(trialTerms));
     }
 
     function deadline(uint256 trialId) public view returns (uint256 instant) {

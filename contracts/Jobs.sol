@@ -3,17 +3,17 @@ pragma solidity ^0.8.34;
 
 import {Timed} from "./Timed.sol";
 import {Calls} from "./commit/Calls.sol";
-import {IDemands} from "./interfaces/IDemands.sol";
+import {IDataAvailability} from "./interfaces/IDataAvailability.sol";
 import {INotary} from "./interfaces/INotary.sol";
 import {Claim, Group, JobPhase, KeptClaim, KeptJob, Trainer} from "./interfaces/JobTypes.sol";
 import {Board} from "./jobs/Board.sol";
-import {Withheld} from "./jobs/Withheld.sol";
+import {DataAvailabilityHook} from "./jobs/DataAvailabilityHook.sol";
 
 /// @title Jobs
-/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, what is demanded in
-/// `jobs/Withheld`, payments in `Escrow`; here is what trainers and challengers do, and the end. What can be posted the
+/// @notice See IJobs. Posting and phases are in `jobs/Board`, groups and matches in `jobs/Pairing`, what is requested in
+/// `jobs/DataAvailabilityHook`, payments in `Escrow`; here is what trainers and challengers do, and the end. What can be posted the
 /// Notary says.
-contract Jobs is Withheld {
+contract Jobs is DataAvailabilityHook {
     // ------------------------------------------------------------------ storage
 
     struct Challenge {
@@ -32,10 +32,10 @@ contract Jobs is Withheld {
 
     // ------------------------------------------------------------------ constructor
 
-    constructor(INotary notary, IDemands demands, uint32 commitAge)
-        Timed(demands.TIME())
+    constructor(INotary notary, IDataAvailability dataAvailability, uint32 commitAge)
+        Timed(dataAvailability.TIME())
         Board(notary)
-        Withheld(demands)
+        DataAvailabilityHook(dataAvailability)
     {
         // SAFETY: of age zero a commitment could be made and shown in one block; of the age of a period none would ever be in time.
         uint32 most = notary.MIN_PERIOD() - 1;
@@ -132,8 +132,8 @@ contract Jobs is Withheld {
     function finalize(uint256 jobId) external nonReentrant during(jobId, JobPhase.Closing) {
         KeptJob storage job = _jobs[jobId];
         if (job.openMatches != 0) revert MatchesOpen(jobId, job.openMatches);
-        if (_time() < job.settleEnd) revert Settling(job.settleEnd);
-        _checkDemands(jobId, job);
+        if (_time() < job.reclaimEnd) revert ReclaimsOpen(job.reclaimEnd);
+        _checkRequests(jobId, job);
 
         // NOTE: who took a slot and showed no claim kept another from it.
         _credit(BURNED, job.unrevealed);

@@ -14,12 +14,12 @@ import {IJobs} from "./interfaces/IJobs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
 import {Submission} from "./interfaces/IPanel.sol";
 import {
-    Docket,
     Evidence,
     Exhibit,
     IReferee,
     LogProof,
     Match,
+    MatchTerms,
     Position,
     Reason,
     Record
@@ -35,31 +35,31 @@ contract Judge is IJudge {
 
     function judgeStructure(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit
     ) external view returns (uint8 losers, Reason reason) {
-        losers = _malformed(_matchOf(matchId), docket.program, here, exhibit);
+        losers = _malformed(_matchOf(matchId), matchTerms.program, here, exhibit);
         if (losers == 0) revert IReferee.WellFormed();
         return (losers, Reason.Structure);
     }
 
     function judgeInput(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         Evidence calldata evidence
     ) external view returns (uint8 losers, Reason reason) {
         Match memory m = _matchOf(matchId);
-        _examine(m, docket.program, here, exhibit);
+        _examine(m, matchTerms.program, here, exhibit);
         uint256 input = evidence.input;
         Operand memory operand = Structures.operand(exhibit.structure, input);
         bytes32 input0 = exhibit.record0.inputs[input];
         bytes32 input1 = exhibit.record1.inputs[input];
         if (input0 == input1) revert IReferee.InputsEqual(input);
         bytes32 truth;
-        (truth, reason) = _truth(m, docket.program, here, operand, evidence);
+        (truth, reason) = _truth(m, matchTerms.program, here, operand, evidence);
 
         // INVARIANT: the inputs differ, so at least one of them is not the truth.
         losers = (input0 != truth ? 1 : 0) | (input1 != truth ? 2 : 0);
@@ -67,35 +67,36 @@ contract Judge is IJudge {
 
     function judgeLog(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         LogProof calldata proof
     ) external view returns (uint8 losers, Reason reason) {
         Match memory m = _matchOf(matchId);
-        _examine(m, docket.program, here, exhibit);
+        _examine(m, matchTerms.program, here, exhibit);
         (bytes32 log0, bytes32 log1) = (exhibit.record0.log, exhibit.record1.log);
         if (log0 == log1) revert IReferee.LogsEqual();
-        _checkLog(m, docket.program, proof);
+        _checkLog(m, matchTerms.program, proof);
 
         // INVARIANT: the logs differ, so at least one of them is not the truth.
         losers = (log0 != proof.log ? 1 : 0) | (log1 != proof.log ? 2 : 0);
         return (losers, Reason.Log);
     }
 
-    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata exhibit)
-        external
-        view
-        returns (Submission memory submission, Dispute memory dispute)
-    {
+    function submit(
+        uint256 matchId,
+        MatchTerms calldata matchTerms,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) external view returns (Submission memory submission, Dispute memory dispute) {
         Match memory m = _matchOf(matchId);
-        _examine(m, docket.program, here, exhibit);
+        _examine(m, matchTerms.program, here, exhibit);
         for (uint256 i = 0; i < exhibit.record0.inputs.length; ++i) {
             if (exhibit.record0.inputs[i] != exhibit.record1.inputs[i]) revert IReferee.InputsDiffer(i);
         }
         if (exhibit.record0.log != exhibit.record1.log) revert IReferee.LogsDiffer();
 
-        dispute = Dispute([exhibit.record0, exhibit.record1], exhibit.structure, docket.program.mode);
+        dispute = Dispute([exhibit.record0, exhibit.record1], exhibit.structure, matchTerms.program.mode);
         submission = Submission({
             matchId: matchId,
             jobs: m.jobs,
@@ -103,7 +104,7 @@ contract Judge is IJudge {
             step: m.end,
             // SAFETY: a match reaches Open only at an index below `nodeCount < 2^24`.
             node: uint32(m.index),
-            players: docket.players,
+            players: matchTerms.players,
             records: here.node,
             dispute: keccak256(abi.encode(dispute))
         });

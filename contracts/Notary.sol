@@ -39,7 +39,7 @@ contract Notary is Reading, INotary {
 
     /// @notice So that 15 claims of one root fit their words. NOTE: more than a million ether; there is not enough for 16.
     uint256 public constant MAX_STAKE = 2 ** 80;
-    /// @notice Of a unit of gas, in wei. NOTE: a thousand gwei and more; a demand keeps it in 40 bits.
+    /// @notice Of a unit of gas, in wei. NOTE: a thousand gwei and more; a request keeps it in 40 bits.
     uint256 public constant MAX_FEE = 2 ** 40 - 1;
 
     IVerifierRegistry public immutable REGISTRY;

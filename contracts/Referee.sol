@@ -5,7 +5,7 @@ import {Calls} from "./commit/Calls.sol";
 import {Programs} from "./commit/Programs.sol";
 import {IJudge} from "./interfaces/IJudge.sol";
 import {IPanel} from "./interfaces/IPanel.sol";
-import {Docket, Match, Reason} from "./interfaces/IReferee.sol";
+import {Match, MatchTerms, Reason} from "./interfaces/IReferee.sol";
 import {Program} from "./interfaces/JobTypes.sol";
 import {Clock} from "./match/Clock.sol";
 import {MatchBase} from "./match/MatchBase.sol";
@@ -40,15 +40,15 @@ contract Referee is Walk, Node, Multicallable {
         if (program.steps >= Programs.STEP_LIMIT) revert Programs.BadSteps(program.steps);
         Programs.checkKnown(program);
 
-        Docket memory docket = Docket(roots, players, clock, ++matchCount, program);
+        MatchTerms memory matchTerms = MatchTerms(roots, players, clock, ++matchCount, program);
         // SAFETY: the number makes the id new, the rest makes it mean the same match on every branch of the chain.
-        matchId = uint256(keccak256(abi.encode(msg.sender, jobId, docket)));
+        matchId = uint256(keccak256(abi.encode(msg.sender, jobId, matchTerms)));
         Match storage m = _matches[matchId];
         m.jobs = msg.sender;
         m.jobId = uint56(jobId);
         m.tick = uint40(_time());
         (m.clock0, m.clock1) = (clock, clock);
-        emit Opened(matchId, msg.sender, jobId, docket);
+        emit Opened(matchId, msg.sender, jobId, matchTerms);
         _start(m, matchId, roots, program);
     }
 

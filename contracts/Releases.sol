@@ -39,7 +39,7 @@ contract Releases is IReleases, Ownable2Step {
             panel: _codeOf(parts.panel),
             court: _codeOf(parts.court),
             registry: _codeOf(parts.registry),
-            demands: _codeOf(parts.demands),
+            dataAvailability: _codeOf(parts.dataAvailability),
             watch: _codeOf(parts.watch),
             timekeeper: _codeOf(parts.timekeeper)
         });

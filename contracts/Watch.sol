@@ -67,9 +67,9 @@ contract Watch is IWatch, Escrow {
         emit Shown(bounty.jobId, address(bounty.jobs), bounty.funder, msg.sender, root);
     }
 
-    function settle(Bounty calldata bounty) external {
+    function distribute(Bounty calldata bounty) external {
         (bytes32 key, Pool storage pool) = _open(bounty);
-        _settle(bounty, key, pool);
+        _distribute(bounty, key, pool);
     }
 
     function collect(Bounty calldata bounty, address account) external {
@@ -80,7 +80,7 @@ contract Watch is IWatch, Escrow {
         if (state == WatcherState.None || state == WatcherState.Collected) {
             revert NothingToCollect(bounty.jobId, account);
         }
-        if (pool.ended == JobPhase.None) _settle(bounty, key, pool);
+        if (pool.ended == JobPhase.None) _distribute(bounty, key, pool);
 
         watcher.state = WatcherState.Collected;
         bool right = state == WatcherState.Shown && watcher.found == pool.root;
@@ -97,7 +97,7 @@ contract Watch is IWatch, Escrow {
 
     /// @dev SAFETY: what the Jobs contract says is noted once, and nobody watches or shows anything after it. So each of those who are
     /// counted here is paid once, and nobody else.
-    function _settle(Bounty calldata bounty, bytes32 key, Pool storage pool) private {
+    function _distribute(Bounty calldata bounty, bytes32 key, Pool storage pool) private {
         JobPhase ended = bounty.jobs.phaseOf(bounty.jobId);
         if (ended <= JobPhase.Closing) revert IJobs.JobRuns(bounty.jobId);
         (uint256 right, uint256 share, uint256 amount) = (0, 0, pool.amount);
@@ -110,7 +110,7 @@ contract Watch is IWatch, Escrow {
             share = amount * pool.shares / (most * most);
             pool.share = uint96(share);
         }
-        emit Settled(bounty.jobId, address(bounty.jobs), bounty.funder, ended, right, share);
+        emit Distributed(bounty.jobId, address(bounty.jobs), bounty.funder, ended, right, share);
         _credit(bounty.funder, amount - right * share);
     }
 
@@ -137,12 +137,12 @@ contract Watch is IWatch, Escrow {
         return Hash.commitment(address(this), jobId, sender, root, 0, 0, salt);
     }
 
-    /// @dev A bounty that was funded and is not settled.
+    /// @dev A bounty that was funded and is not distributed.
     function _open(Bounty calldata bounty) private view returns (bytes32 key, Pool storage pool) {
         key = keccak256(abi.encode(bounty));
         pool = _pools[key];
         if (pool.amount == 0) revert NothingFunded();
-        if (pool.ended != JobPhase.None) revert AlreadySettled(bounty.jobId, bounty.funder);
+        if (pool.ended != JobPhase.None) revert AlreadyDistributed(bounty.jobId, bounty.funder);
     }
 
     function _checkTraining(IJobs jobs, uint256 jobId) private view {

@@ -71,7 +71,7 @@ def sign(verdict: Verdict, chain_id: int, panel: str, key: bytes) -> bytes:
 def recover(verdict: Verdict, chain_id: int, panel: str, signature: bytes) -> str:
     """The checksummed address that signed. Raises InvalidEncoding for what is no canonical signature.
 
-    SAFETY: `s` in the lower half of the order and `v` 27 or 28, as the contract demands, so a signature has one
+    SAFETY: `s` in the lower half of the order and `v` 27 or 28, as the contract requests, so a signature has one
     form only.
     """
     if len(signature) != SIGNATURE_BYTES:

@@ -8,13 +8,13 @@ from functools import cache
 import repops
 import structlog
 
-from referee_py.execute import Claim
+from referee_py.execute import RunClaim
 
-from .chain import Job
+from .chain import JobView
 from .config import Mode, Settings
 from .decide import (
-    Do,
-    challenger_acts,
+    JobAction,
+    challenger_actions,
     disagreements,
     too_late,
     too_long,
@@ -23,10 +23,10 @@ from .decide import (
 )
 from .faults import HONEST, Lie
 from .funds import offer, quarrel, too_dear, too_poor, unpaid
-from .party import Party, crew
-from .service import Node, Service, open_node
+from .job_runner import JobRunner
+from .participant import Participant, open_runner
+from .service import Daemon, Service, open_daemon
 from .watcher import Watcher
-from .workshop import Workshop
 
 CLAIM_MOVES = 2
 """A commitment, and the claim."""
@@ -38,54 +38,54 @@ def run(settings: Settings, lie: Lie = HONEST) -> None:
     """Run until told to stop. ``lie`` makes it dispute right results, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
     with (
-        open_node(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
-        crew(node, lie, follows=True) as workshop,
+        open_daemon(settings, "challenger", key=settings.mode is not Mode.WATCH) as node,
+        open_runner(node, lie, follows=True) as runner,
     ):
-        Service(node, challenger(node, workshop).tick).run()
+        Service(node, challenger(node, runner).tick).run()
 
 
-def challenger(node: Node, workshop: Workshop) -> Party:
+def challenger(node: Daemon, runner: JobRunner) -> Participant:
     """The challenger's part in every job of the deployment."""
     told: set[tuple[int, bytes]] = set()
     begun: set[int] = set()
     watcher = None
     if node.transactions is not None and node.settings.max_watch:
-        watcher = Watcher(node, node.transactions, workshop)
+        watcher = Watcher(node, node.transactions, runner)
 
     @cache
     def commit_age() -> int:
         return node.client.snapshot().commit_age()
 
-    def worth(job: Job, now: int) -> bool:
+    def worth(job: JobView, now: int) -> bool:
         """SAFETY: a run without an end would keep us from all other jobs."""
         if not unless(job, too_uncertain(job, node.settings.allow_probable_bounds)):
             return False
-        ready_in_s = workshop.ready_in_s(job)
+        ready_in_s = runner.ready_in_s(job)
         if ready_in_s is None:
             return False
         ready_in_s += CLAIM_MOVES * node.settings.latency_s
         return unless(job, too_late(job, ready_in_s, now, commit_age()))
 
-    def acceptable(job: Job, root: bytes) -> bool:
+    def acceptable(job: JobView, root: bytes) -> bool:
         # SAFETY: whoever watches has staked on it already, and loses that if another root is accepted.
         if watcher is not None and watcher.watches(job):
             return True
         price, settings, max_fee = offer(job, root).wanted, node.settings, node.settings.fees.max_fee
         dear = too_dear(price, settings.max_stake) or too_long(job, settings.limits.max_period_s)
         dear = dear or unpaid(job, settings.fees.expected_fee, max_fee)
-        effort = workshop.prepare(job)
-        slow = None if effort is None else too_slow(job, effort, settings.latency_s, commit_age())
+        estimate = runner.prepare(job)
+        slow = None if estimate is None else too_slow(job, estimate, settings.latency_s, commit_age())
         poor = too_poor(price, quarrel(job, max_fee), node.spare(job.id))
-        return effort is not None and unless(job, dear or slow or poor)
+        return estimate is not None and unless(job, dear or slow or poor)
 
-    def unless(job: Job, reason: str | None) -> bool:
+    def unless(job: JobView, reason: str | None) -> bool:
         """Whether there is no reason against it; says it once if there is."""
         if reason is not None and (job.id, b"") not in told:
             told.add((job.id, b""))
             _log.warning("job.left_to_others", job=job.id, reason=reason)
         return reason is None
 
-    def decide(job: Job, now: int) -> tuple[list[Do], Claim | None]:
+    def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if not job.claims or job.referee.lower() != node.client.deployment.referee.lower():
             return [], None
         ours = node.address is not None and job.claim_of(node.address) is not None
@@ -93,18 +93,18 @@ def challenger(node: Node, workshop: Workshop) -> Party:
         if not ours and job.id not in begun and not worth(job, now):
             return [], None
         begun.add(job.id)
-        own = workshop.train(job, ours=ours)
+        own = runner.train(job, ours=ours)
         if own is not None:
             _report(job, own, told)
-        acts = challenger_acts(job, node.address, own, node.settings.mode, now)
-        if own is not None and Do.CHALLENGE in acts and not acceptable(job, own.root):
-            acts.remove(Do.CHALLENGE)
+        acts = challenger_actions(job, node.address, own, node.settings.mode, now)
+        if own is not None and JobAction.CHALLENGE in acts and not acceptable(job, own.root):
+            acts.remove(JobAction.CHALLENGE)
         return acts, own
 
-    return Party(node, workshop, decide, demands=node.settings.mode is Mode.CHALLENGE, watcher=watcher)
+    return Participant(node, runner, decide, requests=node.settings.mode is Mode.CHALLENGE, watcher=watcher)
 
 
-def _report(job: Job, own: Claim, told: set[tuple[int, bytes]]) -> None:
+def _report(job: JobView, own: RunClaim, told: set[tuple[int, bytes]]) -> None:
     """Say once about each claimed root whether we could reproduce it."""
     wrong = {group.root for group in disagreements(job, own)}
     for group in job.groups:

@@ -165,8 +165,8 @@ class Settings(BaseSettings):
     """Stake no more than this on one job; 0 is no limit."""
     max_watch_eth: float = Field(0, ge=0)
     """What a challenger stakes on one job to watch it for its bounty; 0 watches none."""
-    max_demands_eth: float = Field(0.5, ge=0)
-    """What demands for the rounding logs of one job may cost a challenger, deposits included; 0 demands nothing."""
+    max_data_requests_eth: float = Field(0.5, ge=0)
+    """What requests for the rounding logs of one job may cost a challenger, deposits included; 0 requests nothing."""
     limits: Limits = Limits()
     fees: Fees = Fees()
 
@@ -210,9 +210,9 @@ class Settings(BaseSettings):
         return int(self.max_watch_eth * 10**18)
 
     @property
-    def max_demands(self) -> int:
+    def max_data_requests(self) -> int:
         """The same in wei."""
-        return int(self.max_demands_eth * 10**18)
+        return int(self.max_data_requests_eth * 10**18)
 
     def market(self, base_fee: int) -> Market:
         """What gas costs us in a block that asks so many wei for a unit, and how long we wait for it to be cheaper."""

@@ -7,7 +7,7 @@
     logs            per job and step: the root of the rounding logs that we wrote (they are in the store)
     progress        small facts by name, as JSON
 
-NOTE: nothing here is trusted over the chain. Losing the file costs work, never money: the outbox is settled against
+NOTE: nothing here is trusted over the chain. Losing the file costs work, never money: the outbox is checked against
 the chain's nonces, the rest is computed again. Integers of the chain are kept as text: SQLite's end at 2^63.
 """
 

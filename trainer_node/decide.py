@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from referee_py.execute import Claim
+from referee_py.execute import RunClaim
 from referee_py.rounding.mode import Bounds, Rounding, is_rounded
 
-from .bonds import TRIAL_MOVES, match_moves
-from .chain import Group, Job, JobPhase, MatchInfo
+from .chain import Group, JobPhase, JobView, MatchInfo
 from .chain.views import NEVER
 from .config import Mode
-from .effort import MARGIN, Effort
+from .cost_estimate import MARGIN, CostEstimate
+from .min_stake import TRIAL_MOVES, match_moves
 from .patience import Market, Patience
 
 NO_COMMITMENT = bytes(32)
 
 
-class Do(StrEnum):
+class JobAction(StrEnum):
     """An act on a job. What it needs besides, the node knows."""
 
     JOIN = "join"
@@ -45,25 +45,27 @@ class Seat:
     opponent: Group
 
 
-def trainer_acts(job: Job, me: str, own: Claim | None, now: int, *, willing: bool) -> list[Do]:
+def trainer_actions(
+    job: JobView, me: str, own: RunClaim | None, now: int, *, willing: bool
+) -> list[JobAction]:
     """What a trainer does about a job now. ``own``: its result, once it has one; ``willing``: it would join."""
     mine = job.trainer(me)
     match job.phase:
         case JobPhase.TRAINING if mine is None:
-            return [Do.JOIN] if willing and len(job.trainers) < job.slots else []
+            return [JobAction.JOIN] if willing and len(job.trainers) < job.slots else []
         case JobPhase.TRAINING if mine is not None and own is not None and mine.commitment == NO_COMMITMENT:
-            return [Do.COMMIT]
+            return [JobAction.COMMIT]
         case JobPhase.REVEAL if mine is not None and own is not None:
-            return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [Do.REVEAL]
+            return [] if mine.revealed or mine.commitment == NO_COMMITMENT else [JobAction.REVEAL]
     return _closing(job, me, now)
 
 
-def too_late(job: Job, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
+def too_late(job: JobView, ready_in_s: float, now: int, commit_age: int = 0) -> str | None:
     """Why a job cannot be done in time: before training ends, or for a challenger before the challenges do.
 
     ``commit_age``: how old a challenger's commitment must be; zero for a trainer, who does not have to wait.
     """
-    ends = {JobPhase.TRAINING: job.commit_end, JobPhase.CLOSING: job.settle_end}
+    ends = {JobPhase.TRAINING: job.commit_end, JobPhase.CLOSING: job.reclaim_end}
     left = ends.get(job.phase, job.challenge_end) - now
     if MARGIN * ready_in_s + commit_age <= left:
         return None
@@ -71,23 +73,23 @@ def too_late(job: Job, ready_in_s: float, now: int, commit_age: int = 0) -> str 
     return f"the result may take {MARGIN * ready_in_s:.0f} s{waits}, the time for it ends in {left} s"
 
 
-def unripe(job: Job, root: bytes, commit_age: int, now: int) -> str | None:
-    """Why a commitment made now is of no use. NOTE: a claim that is lost, or a demand, may still give more time."""
+def unripe(job: JobView, root: bytes, commit_age: int, now: int) -> str | None:
+    """Why a commitment made now is of no use. NOTE: a claim that is lost, or a request, may still give more time."""
     left = (job.claimable_until(root) or now) - now
     if commit_age < left:
         return None
     return f"a commitment must be {commit_age} s old to claim with it, the time to claim it ends in {left} s"
 
 
-def too_slow(job: Job, effort: Effort, latency_s: float = 0.0, commit_age: int = 0) -> str | None:
+def too_slow(job: JobView, estimate: CostEstimate, latency_s: float = 0.0, commit_age: int = 0) -> str | None:
     """Why nobody should stake on a job from here: it could not answer in a dispute before its clock runs out, or say in
     a period what is to be said in it. ``latency_s``: until a move is seen, and the next one mined; ``commit_age``: how
     old a challenger's commitment must be.
 
-    NOTE: an appeal needs the disputed step again, a demand of records (in the verdict period) an interval: both are a
+    NOTE: an appeal needs the disputed step again, a request of records (in the verdict period) an interval: both are a
     part of what a match needs. A trial has a clock of its own, but may be one of several.
     """
-    match_s, trial_s = effort.match_s(job.program), effort.trial.seconds
+    match_s, trial_s = estimate.match_s(job.program), estimate.trial.seconds
     moves = max(match_moves(job.program), TRIAL_MOVES)
     needed = {
         "clock": (job.rules.clock, match_s + trial_s, moves),
@@ -104,13 +106,13 @@ def too_slow(job: Job, effort: Effort, latency_s: float = 0.0, commit_age: int =
         return None
     told = f"a dispute may take {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to compute"
     if name == "clock":
-        told += f" ({MARGIN * trial_s:.0f} s of that a trial, {effort.trial})"
+        told += f" ({MARGIN * trial_s:.0f} s of that a trial, {estimate.trial})"
     elif name == "challenge period":
         told = f"a claim takes {takes[name]:.0f} s of us, its {name} has {limit} s: {MARGIN * busy:.0f} s to wait"
     return f"{told}, and {count} moves of {MARGIN * latency_s:.0f} s (block_s, confirmations)"
 
 
-def too_long(job: Job, max_period_s: int) -> str | None:
+def too_long(job: JobView, max_period_s: int) -> str | None:
     """Why not to stake on a job, nor to sign in it: what is at stake would be held for as long as its periods last."""
     periods = {
         "training": job.train_period,
@@ -132,7 +134,7 @@ def too_long(job: Job, max_period_s: int) -> str | None:
 
 
 def later(
-    job: Job, me: str, act: Do, own: Claim | None, market: Market, now: int, commit_age: int = 0
+    job: JobView, me: str, act: JobAction, own: RunClaim | None, market: Market, now: int, commit_age: int = 0
 ) -> bool:
     """Whether an act waits for cheaper gas (`patience`). ``commit_age``: how old a challenger's commitment must be.
 
@@ -145,22 +147,22 @@ def later(
 
     slot = job.trainer(me)
     match act:
-        case Do.COMMIT if slot is not None:
+        case JobAction.COMMIT if slot is not None:
             return about(slot.stake, 1).waits(job.commit_end - now, job.train_period)
-        case Do.REVEAL if slot is not None:
+        case JobAction.REVEAL if slot is not None:
             return about(slot.stake, 1).waits(job.reveal_end - now, job.reveal_period)
-        case Do.CHALLENGE if own is not None:
+        case JobAction.CHALLENGE if own is not None:
             against = [g.speaker for g in disagreements(job, own) if g.speaker is not None]
             prize_of = min((job.claims[speaker].stake for speaker in against), default=job.stake_now)
             until = job.claimable_until(own.root) or now
             left = until - commit_age - now
             return until < NEVER and about(prize_of, 2).waits(left, job.challenge_period)
-        case Do.FINALIZE:
+        case JobAction.FINALIZE:
             return market.about(job.stake_at(0), job.stake_gas).lingers(now - job.due)
     return False
 
 
-def too_short(job: Job, latency_s: float) -> str | None:
+def too_short(job: JobView, latency_s: float) -> str | None:
     """Why not to sign a verdict: there would be no time to stand by it, and to play the trial that follows."""
     needed = {"appeal period": 2 * MARGIN * latency_s, "clock": TRIAL_MOVES * MARGIN * latency_s}
     limits = {"appeal period": job.rules.appeal_period, "clock": job.rules.clock}
@@ -173,7 +175,7 @@ def too_short(job: Job, latency_s: float) -> str | None:
     return None
 
 
-def too_uncertain(job: Job, allowed: bool) -> str | None:
+def too_uncertain(job: JobView, allowed: bool) -> str | None:
     """Why to leave a job to others: with probable bounds the right result may be another than every honest one."""
     mode = job.program.mode
     if allowed or not is_rounded(mode) or Rounding.of(mode).bounds is Bounds.PROVEN:
@@ -184,7 +186,9 @@ def too_uncertain(job: Job, allowed: bool) -> str | None:
     )
 
 
-def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode, now: int) -> list[Do]:
+def challenger_actions(
+    job: JobView, me: str | None, own: RunClaim | None, mode: Mode, now: int
+) -> list[JobAction]:
     """What a challenger does about a job now. Without a result of its own it does nothing: silence proves nothing."""
     if me is None or mode is Mode.WATCH:
         return []
@@ -195,11 +199,11 @@ def challenger_acts(job: Job, me: str | None, own: Claim | None, mode: Mode, now
         # does. Where logs are withheld nothing will be accepted, and nobody plays any more.
         forsaken = claimed is None or (claimed.spokesman > 0 and len(claimed.members) - claimed.spokesman < 2)
         if forsaken and job.claims and job.finder is None and job.claim_of(me) is None:
-            return [Do.CHALLENGE]
+            return [JobAction.CHALLENGE]
     return _closing(job, me, now)
 
 
-def seats(job: Job, matches: list[MatchInfo], me: str | None, own: Claim | None) -> list[Seat]:
+def seats(job: JobView, matches: list[MatchInfo], me: str | None, own: RunClaim | None) -> list[Seat]:
     """The open matches about the own result. Anybody may play for it; only its spokesman may refine."""
     if own is None:
         return []
@@ -218,17 +222,17 @@ def seats(job: Job, matches: list[MatchInfo], me: str | None, own: Claim | None)
     return found
 
 
-def disagreements(job: Job, own: Claim | None) -> list[Group]:
+def disagreements(job: JobView, own: RunClaim | None) -> list[Group]:
     """The groups that claim something else than what we have found."""
     return [] if own is None else [group for group in job.groups if group.root != own.root and not group.dead]
 
 
-def is_over(job: Job, now: int) -> bool:
+def is_over(job: JobView, now: int) -> bool:
     """Whether a job only waits for somebody who says so."""
-    return job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.settle_end
+    return job.phase is JobPhase.CLOSING and job.open_matches == 0 and now >= job.reclaim_end
 
 
-def _closing(job: Job, me: str, now: int) -> list[Do]:
+def _closing(job: JobView, me: str, now: int) -> list[JobAction]:
     """What ends a job that concerns us."""
     concerned = job.claim_of(me) is not None or job.trainer(me) is not None
-    return [Do.FINALIZE] if concerned and is_over(job, now) else []
+    return [JobAction.FINALIZE] if concerned and is_over(job, now) else []

@@ -4,7 +4,7 @@ Timekeeper(guardian, budget)     Judge()     Watch()     the rules, a contract f
 VerifierRegistry(minBond, leaveDelay, time)
 Opset1(exact rules, rounded rules)     Examiner(opset)     Court(examiner, time)
 Panel(court, registry)     Referee(judge, panel)
-Demands(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, demands, commitAge)
+DataAvailability(time)     Notary(registry, stakeGas, minFee, minPeriod)     Jobs(notary, requests, commitAge)
 Releases(publisher)                       the list on which a deployment is published, new or there already
 """
 
@@ -21,7 +21,6 @@ from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 from web3 import Web3
 
-from .bonds import least_stake
 from .chain.contracts import (
     EXACT_RULES,
     FIRST,
@@ -37,6 +36,7 @@ from .chain.releases import Releases
 from .chain.rpc import guarded
 from .chain.transactions import TransactionManager
 from .errors import ConfigError, DeployError, WrongChain
+from .min_stake import least_stake
 
 ETHER = 10**18
 DAY_S = 24 * 3600
@@ -173,13 +173,13 @@ def constructor_arguments(
             return addresses["Court"], addresses["VerifierRegistry"]
         case "Referee":
             return addresses["Judge"], addresses["Panel"]
-        case "Demands":
+        case "DataAvailability":
             return (addresses["Timekeeper"],)
         case "Notary":
             fees = parameters.stake_gas, parameters.min_fee
             return addresses["VerifierRegistry"], *fees, parameters.min_period
         case "Jobs":
-            return addresses["Notary"], addresses["Demands"], parameters.commit_age
+            return addresses["Notary"], addresses["DataAvailability"], parameters.commit_age
     return ()
 
 

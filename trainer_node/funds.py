@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from referee_py.game.jobs import claim_price, fee_at
 
-from .bonds import worst_gas
-from .chain import Job, JobPhase
+from .chain import JobPhase, JobView
 from .chain.fees import GWEI
 from .chain.outbox import Value
+from .min_stake import worst_gas
 from .patience import bearable
 
 BONDS = 2
@@ -28,14 +28,14 @@ RACED = 2
 # ---------------------------------------------------------------------- what is sent
 
 
-def top_up(job: Job, me: str) -> Value:
+def top_up(job: JobView, me: str) -> Value:
     """What is sent with a reveal: what a slot takes by then beyond what ours took."""
     slot, stake = job.trainer(me), job.stake_sent
     taken = stake.wanted if slot is None else slot.stake
     return Value(max(0, stake.wanted - taken), max(0, stake.least - taken))
 
 
-def offer(job: Job, root: bytes) -> Value:
+def offer(job: JobView, root: bytes) -> Value:
     """What is sent with a claim; of a new root a little more than it takes, because others may come first.
 
     NOTE: less than a second claim of the root would take now, if that is possible, so that it is refused if somebody
@@ -52,7 +52,7 @@ def offer(job: Job, root: bytes) -> Value:
 # ---------------------------------------------------------------------- what is kept
 
 
-def kept(job: Job, me: str, max_fee: int) -> int:
+def kept(job: JobView, me: str, max_fee: int) -> int:
     """What a job in which we have a slot or a claim, or are about to, may still take of us, in wei."""
     slot = job.trainer(me)
     taken = job.stake_now if slot is None else slot.stake
@@ -60,18 +60,18 @@ def kept(job: Job, me: str, max_fee: int) -> int:
     return (max(0, job.stake_at(max_fee) - taken) if reveals else 0) + quarrel(job, max_fee)
 
 
-def kept_to_watch(job: Job, max_fee: int) -> int:
+def kept_to_watch(job: JobView, max_fee: int) -> int:
     """What a job that we watch may still take of us, in wei."""
     return RACED * job.stake_at(max_fee) + quarrel(job, max_fee)
 
 
-def quarrel(job: Job, max_fee: int) -> int:
+def quarrel(job: JobView, max_fee: int) -> int:
     """What disputes may take, in wei: bonds of appeals, if there are verifiers to appeal from, and gas."""
     bonds = BONDS * job.stake_at(max_fee) if job.rules.has_verifiers else 0
     return bonds + quarrel_gas(job, max_fee)
 
 
-def quarrel_gas(job: Job, max_fee: int) -> int:
+def quarrel_gas(job: JobView, max_fee: int) -> int:
     """What the gas of the worst dispute may take, in wei, as far as its prize pays for it."""
     return worst_gas() * min(max_fee, bearable(job.stake_at(max_fee), job.stake_gas))
 
@@ -97,9 +97,9 @@ def too_dear(stake: int, most: int, setting: str = "max_stake_eth") -> str | Non
     return None
 
 
-def unpaid(job: Job, expected_fee: int, max_fee: int) -> str | None:
+def unpaid(job: JobView, expected_fee: int, max_fee: int) -> str | None:
     """Why nobody should stake on a job: if gas stays as dear as it is, or becomes as dear as we expect (wei for a
-    unit), the worst dispute would cost more than its prize, or answers to demands more than is paid for them.
+    unit), the worst dispute would cost more than its prize, or answers to requests more than is paid for them.
     ``max_fee``: we never pay more.
 
     NOTE: by the rule a unit counts for twice what it costs now (`fee_at`), which bounds alone can keep from it. What is
@@ -116,7 +116,7 @@ def unpaid(job: Job, expected_fee: int, max_fee: int) -> str | None:
             bound = getattr(job, term)
             return (
                 f"its {term} is {bound / GWEI:g} gwei, so that a unit of gas counts for {counted / GWEI:g} gwei; at "
-                f"{fee / GWEI:g} gwei ({why}) answers to demands cost more than they are paid, and the worst dispute "
+                f"{fee / GWEI:g} gwei ({why}) answers to requests cost more than they are paid, and the worst dispute "
                 f"takes {worst_gas() * fee} wei, of which the prize of the least stake pays {worst_gas() * counted}"
             )
     return None

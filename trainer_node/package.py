@@ -10,7 +10,7 @@ from repops.opset import MAX_RANK
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidProgram
-from referee_py.execute import Plan
+from referee_py.execute.plan import StepPlan
 from referee_py.program import MAX_FILE_BYTES, Program, Structure, Terms
 from referee_py.rounding.mode import is_rounded
 
@@ -90,7 +90,7 @@ def memory_needed(program: Program, terms: Terms) -> int:
     """Bytes that the job's tensors and one step of it take."""
     tensors = sum(descriptor.type.nbytes for descriptor in (*program.constants, *program.initial))
     beside = max((_binary64(program, node, terms) for node in range(len(program.nodes))), default=0)
-    return tensors + Plan(program).peak_bytes + beside
+    return tensors + StepPlan(program).peak_bytes + beside
 
 
 def _binary64(program: Program, node: int, terms: Terms) -> int:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .effort import MARGIN
+from .cost_estimate import MARGIN
 
 SHARE = 0.75
 """Of what the prize bears. The rest pays for what cannot wait any longer."""

@@ -7,7 +7,7 @@
     operator   the same, to play a trial about it
     right      what it really gives, to appeal or not
 
-In mode rounded-f64 the run goes by a book of rounding logs: its own, which it writes, or the trainer's, which it
+In mode rounded-f64 the run goes by rounding logs: its own, which it writes, or the trainer's, which it
 follows. Everything that is committed goes to the store, where the artifact server offers it.
 """
 
@@ -24,13 +24,13 @@ from referee_py.adjudication import adjudicate
 from referee_py.commit import NO_LOG, Record, Tree
 from referee_py.commit.tensor import Array, canonical
 from referee_py.errors import AssayError, Unavailable
-from referee_py.execute import Backend, Claim, Run, State, StepTrace
+from referee_py.execute import Backend, Run, RunClaim, State, StepTrace
 from referee_py.rounding.entries import Log
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
 from .faults import HONEST, Lie, Target, executor_of, values_of
-from .logbook import RunBook
+from .log_sources import RunLogs
 from .package import Package
 from .store import Store
 
@@ -62,7 +62,7 @@ class Checkpoints(Protocol):
 
 
 class Replay:
-    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``backend`` goes by ``book``, if by any."""
+    """Implements the solver's ``OwnRun``. ``lie`` makes it a liar's run; ``backend`` follows ``log_source``, if any."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Replay:
         store: Store,
         checkpoints: Checkpoints,
         *,
-        book: RunBook | None = None,
+        log_source: RunLogs | None = None,
         lie: Lie = HONEST,
     ) -> None:
         terms, program = package.terms, package.program
@@ -90,7 +90,7 @@ class Replay:
         )
         self._store = store
         self._checkpoints = checkpoints
-        self._book = book
+        self._log_source = log_source
         self._trees: dict[tuple[int, int, int], Tree] = {}
         self._traces: dict[int, StepTrace] = {}
         self._published: set[tuple[int, int]] = set()
@@ -99,7 +99,7 @@ class Replay:
 
     def train(
         self, on_step: Callable[[int], None] = lambda _: None, stop: Callable[[], bool] = bool
-    ) -> Claim:
+    ) -> RunClaim:
         """The claim. ``on_step`` is told each finished step; ``stop`` is asked after it.
 
         Raises Interrupted when asked to stop. INVARIANT: a checkpoint is remembered after its tensors are on disk, so
@@ -154,12 +154,12 @@ class Replay:
 
     def log_tree(self, step: int) -> Tree | None:
         """The tree over the digests of that step's rounding logs; None in a mode without them."""
-        log = self._book.get(step) if self._book else None
+        log = self._log_source.get(step) if self._log_source else None
         return log.tree(self.terms.node_count) if log else None
 
     def run_log_tree(self) -> Tree | None:
         """The tree over the roots of all step logs; None in a mode without them."""
-        return self._book.tree if self._book else None
+        return self._log_source.tree if self._log_source else None
 
     def publish(self, step: int, node: int) -> None:
         """Offer what a verifier and an opponent in a trial need, once: the record of that node and its tensors.
@@ -197,10 +197,10 @@ class Replay:
 
     def _log(self, step: int, node: int) -> NodeLog | None:
         """The rounding log of a node in a step that the run goes by; None if it has none."""
-        log = self._book.get(step) if self._book else None
+        log = self._log_source.get(step) if self._log_source else None
         return log.nodes.get(node) if log else None
 
-    # ------------------------------------------------------------------ what a demand asks for (HasRun)
+    # ------------------------------------------------------------------ what a request asks for (HasRun)
 
     def tensors(self, step: int, node: int) -> tuple[list[Array], list[Array]]:
         """What that node has taken and given in that step."""
@@ -260,17 +260,17 @@ class Replay:
 
     def _publish_logs(self) -> bytes:
         """Offer the logs of all steps, and give what they commit to; zero in a mode without them."""
-        if self._book is None:
+        if self._log_source is None:
             return NO_LOG
-        for step in self._book.missing():  # NOTE: what the disk has lost is written again
+        for step in self._log_source.missing():  # NOTE: what the disk has lost is written again
             self._run.advance(self._state(step - 1), step)
         self._keep_logs()
-        self._store.put_tree(self._book.tree)
-        return self._book.tree.root
+        self._store.put_tree(self._log_source.tree)
+        return self._log_source.tree.root
 
     def _keep_logs(self) -> None:
-        if self._book is not None:
-            self._book.keep()
+        if self._log_source is not None:
+            self._log_source.keep()
 
     def _resume(self) -> tuple[list[Checkpoint], State]:
         """The longest part of the run whose end can be restored. NOTE: what is lost is computed again."""

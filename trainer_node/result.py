@@ -16,12 +16,12 @@ from referee_py.errors import HashMismatch, InvalidInput
 from referee_py.program import Program, TensorType
 
 from .artifacts import Kind, Name
-from .chain import Job, JobPhase
+from .chain import JobPhase, JobView
 from .fetch import Fetcher
 from .package import MAX_HEADER_BYTES
 
 
-def fetch_result(fetcher: Fetcher, job: Job, program: Program) -> list[Array]:
+def fetch_result(fetcher: Fetcher, job: JobView, program: Program) -> list[Array]:
     """The slots after the last step, in slot order, from whoever claimed the accepted root.
 
     Raises InvalidInput if the job has no accepted result, Unavailable if nobody serves it, HashMismatch if what was
@@ -48,7 +48,7 @@ def fetch_result(fetcher: Fetcher, job: Job, program: Program) -> list[Array]:
     return arrays
 
 
-def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: Job) -> None:
+def save_result(arrays: Sequence[Array], names: Sequence[str], path: Path, job: JobView) -> None:
     """Write the slots as a safetensors file; the accepted root is in its metadata."""
     if len(names) != len(arrays):
         raise InvalidInput(f"{len(names)} names for {len(arrays)} slots; the bundle is of another program")

@@ -1,6 +1,6 @@
 """The frame of a daemon: what it holds while it runs, and the loop that must not die.
 
-    with open_node(settings, "trainer") as node:      lock, log, database, store, server, chain, key
+    with open_daemon(settings, "trainer") as node:      lock, log, database, store, server, chain, key
         Service(node, bot.tick).run()                 until SIGTERM or SIGINT; the current act is finished first
 
 An error in a round is logged, shows in /readyz, and the round is tried again, later and later.
@@ -62,7 +62,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
 
 
 @dataclass
-class Node:
+class Daemon:
     """What a daemon works with. ``transactions`` is None for one without a key."""
 
     settings: Settings
@@ -107,7 +107,7 @@ class Node:
 
 
 @contextlib.contextmanager
-def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[Node]:
+def open_daemon(settings: Settings, role: str, *, key: bool = True) -> Iterator[Daemon]:
     """Everything a daemon needs, released at the end. Waits for an RPC endpoint that does not answer yet.
 
     Raises AlreadyRunning, ConfigError, KeystoreError, SchemaMismatch, WrongChain.
@@ -154,7 +154,7 @@ def open_node(settings: Settings, role: str, *, key: bool = True) -> Iterator[No
                     stop=stop,
                 )
             del problems["start"]
-            node = Node(
+            node = Daemon(
                 settings,
                 role,
                 metrics,
@@ -203,7 +203,7 @@ def _serve(
 class Service:
     """Calls ``tick`` every ``poll_s`` seconds until the node is told to stop."""
 
-    def __init__(self, node: Node, tick: Callable[[], None]) -> None:
+    def __init__(self, node: Daemon, tick: Callable[[], None]) -> None:
         self._node = node
         self._tick = tick
         self._failures = 0
@@ -219,7 +219,7 @@ class Service:
         problems, metrics = self._node.problems, self._node.metrics
         try:
             if not self._recovered and self._node.transactions is not None:
-                self._node.transactions.settle()
+                self._node.transactions.confirm()
             self._recovered = True
             self._tick()
         except Unavailable as error:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import repops
 import structlog
 
-from referee_py.execute import Claim
+from referee_py.execute import RunClaim
 
-from .chain import Job, JobPhase
+from .chain import JobPhase, JobView
 from .config import Settings
 from .decide import (
-    Do,
+    JobAction,
     too_late,
     too_long,
     too_slow,
     too_uncertain,
-    trainer_acts,
+    trainer_actions,
 )
 from .faults import HONEST, Fault, Lie
 from .funds import quarrel, too_dear, too_poor, unpaid
-from .party import Party, crew
-from .service import Node, Service, open_node
-from .workshop import Workshop
+from .job_runner import JobRunner
+from .participant import Participant, open_runner
+from .service import Daemon, Service, open_daemon
 
 SLOT_MOVES = 2
 """To take a slot, and to commit."""
@@ -32,30 +32,30 @@ _log = structlog.get_logger(__name__)
 def run(settings: Settings, lie: Lie = HONEST) -> None:
     """Run until told to stop. ``lie`` makes it cheat, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
-    with open_node(settings, "trainer") as node, crew(node, lie) as workshop:
-        Service(node, trainer(node, workshop, silent=lie.fault is Fault.WITHHOLD).tick).run()
+    with open_daemon(settings, "trainer") as node, open_runner(node, lie) as runner:
+        Service(node, trainer(node, runner, silent=lie.fault is Fault.WITHHOLD).tick).run()
 
 
-def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
+def trainer(node: Daemon, runner: JobRunner, *, silent: bool = False) -> Participant:
     """The trainer's part in every job of the deployment."""
     me = node.address
     assert me is not None
 
     told: set[int] = set()
 
-    def worth(job: Job, now: int) -> bool:
+    def worth(job: JobView, now: int) -> bool:
         settings, max_fee = node.settings, node.settings.fees.max_fee
         reason = too_uncertain(job, settings.allow_probable_bounds)
         reason = reason or too_dear(job.stake_sent.wanted, settings.max_stake)
         reason = reason or too_long(job, settings.limits.max_period_s)
         reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
         if reason is None:
-            effort, ready_in_s = workshop.prepare(job), workshop.ready_in_s(job)
-            if effort is None or ready_in_s is None:
+            estimate, ready_in_s = runner.prepare(job), runner.ready_in_s(job)
+            if estimate is None or ready_in_s is None:
                 return False
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + SLOT_MOVES * latency_s, now)
-            reason = reason or too_slow(job, effort, latency_s)
+            reason = reason or too_slow(job, estimate, latency_s)
         if reason is None:
             stake = max(job.stake_sent.wanted, job.stake_at(max_fee))
             reason = too_poor(stake, quarrel(job, max_fee), node.spare(job.id))
@@ -64,14 +64,14 @@ def trainer(node: Node, workshop: Workshop, *, silent: bool = False) -> Party:
             _log.warning("job.left_to_others", job=job.id, reason=reason)
         return reason is None
 
-    def decide(job: Job, now: int) -> tuple[list[Do], Claim | None]:
+    def decide(job: JobView, now: int) -> tuple[list[JobAction], RunClaim | None]:
         if job.referee.lower() != node.client.deployment.referee.lower():
             # SAFETY: the client names the referee; we stake only under the one whose code we have checked.
             return [], None
         joined = job.trainer(me) is not None
         free = job.phase is JobPhase.TRAINING and not joined and len(job.trainers) < job.slots
         willing = free and worth(job, now)
-        own = workshop.train(job, ours=True) if joined else None
-        return trainer_acts(job, me, own, now, willing=willing), own
+        own = runner.train(job, ours=True) if joined else None
+        return trainer_actions(job, me, own, now, willing=willing), own
 
-    return Party(node, workshop, decide, silent=silent)
+    return Participant(node, runner, decide, silent=silent)

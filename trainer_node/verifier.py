@@ -19,20 +19,20 @@ from referee_py.rounding.mode import is_rounded
 from referee_py.rounding.step_log import NodeLog
 from referee_py.trial.solver import Operator
 
-from .acts import Teller, act
 from .artifacts import Kind, Name
-from .bonds import TRIAL_MOVES
-from .chain import HearingInfo, Job, Snapshot
+from .chain import HearingInfo, JobView, Snapshot
 from .config import Settings
-from .counsel import Counsel
+from .cost_estimate import MARGIN
 from .decide import too_long, too_short, too_uncertain
-from .docket import Docket, Rounds
-from .effort import MARGIN
 from .errors import Reverted
-from .logbook import step_limit
+from .hearing_player import HearingPlayer
+from .job_queue import JobQueue, Scheduler
+from .log_sources import step_limit
+from .min_stake import TRIAL_MOVES
 from .opponent import Opponents
 from .package import MAX_HEADER_BYTES, check_leaves, check_operator, load_program
-from .service import Node, Service, open_node
+from .service import Daemon, Service, open_daemon
+from .submit import Teller, act
 from .trial_cost import TrialCost, cost_of
 
 PATIENCE_S = 5.0
@@ -46,7 +46,7 @@ _log = structlog.get_logger(__name__)
 def run(settings: Settings, *, lies: bool = False) -> None:
     """Run until told to stop. ``lies`` makes it sign what is wrong, for demonstrations."""
     repops.set_num_threads(settings.worker_threads)
-    with open_node(settings, "verifier") as node:
+    with open_daemon(settings, "verifier") as node:
         Service(node, Verifier(node, lies=lies).tick).run()
 
 
@@ -66,11 +66,11 @@ class Verifier:
     it sign another record than the right one, for demonstrations.
     """
 
-    def __init__(self, node: Node, *, lies: bool = False) -> None:
+    def __init__(self, node: Daemon, *, lies: bool = False) -> None:
         self._node = node
         self._lies = lies
         self._backend = repops.backend("cpu")
-        self._rounds = Rounds(Docket(node.database), node.problems)
+        self._scheduler = Scheduler(JobQueue(node.database), node.problems)
         self._lanes = ThreadPoolExecutor(LANES, thread_name_prefix="verdict")
         self._judging: dict[int, tuple[int, Future[Judgement]]] = {}
         """By hearing: its job, and what is found about it."""
@@ -79,17 +79,17 @@ class Verifier:
         assert node.transactions is not None
         self._transactions = node.transactions
         opponents = Opponents.of(node.store, node.stop)
-        self._counsel = Counsel(node.client.contracts, node.transactions, opponents, node.stop)
+        self._hearing_player = HearingPlayer(node.client.contracts, node.transactions, opponents, node.stop)
         self._teller = Teller(node.transactions, node.settings.market)
 
     def tick(self) -> None:
         """Look once, do what is due, and draw what was earned."""
         snapshot = self._node.client.snapshot()
         self._node.metrics.block.set(snapshot.block.number)
-        self._rounds.go(snapshot, lambda job: self._attend(snapshot, job))
+        self._scheduler.go(snapshot, lambda job: self._attend(snapshot, job))
         self._teller.draw(snapshot)
 
-    def _attend(self, snapshot: Snapshot, job: Job) -> bool:
+    def _attend(self, snapshot: Snapshot, job: JobView) -> bool:
         """Do what is due in a job. Whether it has hearings that may need us."""
         # SAFETY: only our referee's matches are what they say; another one may name any match, or none at all.
         if not job.phase.ended:
@@ -110,7 +110,7 @@ class Verifier:
                 )
                 failed = error
         needed = {hearing.id for hearing in hearings}
-        self._counsel.forget(job.id, but=needed)
+        self._hearing_player.forget(job.id, but=needed)
         for number in [n for n, (of, _) in self._judging.items() if of == job.id and n not in needed]:
             del self._judging[number]
         if failed is not None:
@@ -119,7 +119,7 @@ class Verifier:
             self._over.add(job.id)
         return bool(hearings or job.open_matches)
 
-    def _hear(self, snapshot: Snapshot, job: Job, hearing: HearingInfo) -> None:
+    def _hear(self, snapshot: Snapshot, job: JobView, hearing: HearingInfo) -> None:
         """Vote, if that is due; else see to it that the hearing goes on, and to our bond."""
         if hearing.state.phase is HearingPhase.VOTING and snapshot.now < hearing.state.until:
             if not hearing.voted(self._me) and hearing.id not in self._refused:
@@ -127,16 +127,16 @@ class Verifier:
             return
         if hearing.state.phase not in (HearingPhase.DEFENCE, HearingPhase.STAND):
             self._judging.pop(hearing.id, None)  # the tensors may be large, and are rarely needed again
-        self._counsel.attend(snapshot, hearing, _Brief(self, job, hearing))
+        self._hearing_player.attend(snapshot, hearing, _OperatorSource(self, job, hearing))
 
-    def _named(self, job: Job) -> bool:
+    def _named(self, job: JobView) -> bool:
         return self._me in job.verifiers
 
     @property
     def _me(self) -> str:
         return self._transactions.address
 
-    def _attest(self, job: Job, hearing: HearingInfo) -> None:
+    def _attest(self, job: JobView, hearing: HearingInfo) -> None:
         settings = self._node.settings
         reason = too_uncertain(job, settings.allow_probable_bounds)
         # SAFETY: a vote holds our bond for as long as its hearing may last.
@@ -160,7 +160,7 @@ class Verifier:
         _log.info("verdict.signed", match=hearing.match_id, record=record.hex())
         act(self._transactions, client.contracts.hearing_move(hearing.id, Attest(at, record, signature)))
 
-    def judgement(self, job: Job, hearing: HearingInfo) -> Judgement | None:
+    def judgement(self, job: JobView, hearing: HearingInfo) -> Judgement | None:
         """What is right, if it is found in time; None if it is not, or not to be had."""
         patience = 0.0
         if hearing.id not in self._judging:
@@ -182,7 +182,7 @@ class Verifier:
         del self._judging[hearing.id]
         return None
 
-    def _judge(self, job: Job, hearing: HearingInfo) -> Judgement:
+    def _judge(self, job: JobView, hearing: HearingInfo) -> Judgement:
         """The right record of the disputed node, from inputs that either side serves."""
         at = hearing.terms.submission
         fetcher, memory = self._node.fetcher, self._node.settings.limits.memory_bytes
@@ -206,7 +206,7 @@ class Verifier:
         false = [fetcher.tensor(output, uris, max_bytes=most) for output in wrong.outputs]
         return Judgement(wrong, Operator(inputs, false, entries), trial)
 
-    def _log(self, job: Job, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
+    def _log(self, job: JobView, program: Program, at: Submission, uris: list[str]) -> NodeLog | None:
         """What the job's rounding logs commit to for the disputed node; None if that is nothing.
 
         NOTE: it is taken from what the trainer has revealed and not from the records: both may be wrong about it.
@@ -232,11 +232,11 @@ def too_costly(trial: TrialCost, moves_s: float, clock: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Brief:
+class _OperatorSource:
     """What a signer knows of a disputed operator: what it has found itself."""
 
     verifier: Verifier
-    job: Job
+    job: JobView
     hearing: HearingInfo
 
     def right(self) -> Record | None:
@@ -252,7 +252,7 @@ class _Brief:
         return [claim.uri for claim in self.job.claims if claim.owner == accuser and claim.uri]
 
 
-def servers(job: Job, hearing: HearingInfo) -> list[str]:
+def servers(job: JobView, hearing: HearingInfo) -> list[str]:
     """Who may have what a hearing is about: the client and both spokesmen before all others, who may be many."""
     spokesmen = hearing.terms.submission.players
     claims = sorted(job.claims, key=lambda claim: claim.owner not in spokesmen)

@@ -13,16 +13,16 @@ import structlog
 from referee_py.rounding.mode import is_rounded
 from referee_py.watch import WatcherState, share_of, watch_commitment
 
-from .acts import act
-from .chain import Call, Job, JobPhase, Snapshot, TransactionManager
+from .chain import Call, JobPhase, JobView, Snapshot, TransactionManager
 from .chain.bounties import PoolInfo
 from .chain.outbox import Value
+from .cost_estimate import MARGIN
 from .decide import too_late, too_long, too_slow
-from .effort import MARGIN
 from .funds import kept_to_watch, offer, too_dear, too_poor, unpaid
+from .job_runner import JobRunner
 from .salt import salt_of
-from .service import Node
-from .workshop import Workshop
+from .service import Daemon
+from .submit import act
 
 WATCH_GAS = 350_000
 """Of committing, showing, collecting and withdrawing, together; see tests/contracts/watch/Watch.t.sol."""
@@ -33,10 +33,10 @@ _log = structlog.get_logger(__name__)
 class Watcher:
     """Watches for whoever holds the node's key; ``max_watch`` of its settings bounds what it stakes on one job."""
 
-    def __init__(self, node: Node, transactions: TransactionManager, workshop: Workshop) -> None:
+    def __init__(self, node: Daemon, transactions: TransactionManager, runner: JobRunner) -> None:
         self._node = node
         self._transactions = transactions
-        self._workshop = workshop
+        self._runner = runner
         self._contract = node.client.contracts.watch
         self._watched: set[int] = set()
         self._begun: set[int] = set()
@@ -46,11 +46,11 @@ class Watcher:
         """By number and instant, those that we have nothing more to do with: after a reorganisation a number may stand
         for another job."""
 
-    def watches(self, job: Job) -> bool:
+    def watches(self, job: JobView) -> bool:
         """Whether we have staked on a result of our own, as far as was seen."""
         return job.id in self._watched
 
-    def attend(self, snapshot: Snapshot, job: Job) -> bool:
+    def attend(self, snapshot: Snapshot, job: JobView) -> bool:
         """Do what is due for a job's bounty. Whether we watch it, or are about to."""
         if is_rounded(job.program.mode) or (job.id, job.posted) in self._left:
             return False
@@ -70,13 +70,13 @@ class Watcher:
                 return False
             self._send(job, "collect", me)
         elif mine.state is WatcherState.COMMITTED and job.phase in (JobPhase.CHALLENGE, JobPhase.CLOSING):
-            own = self._workshop.train(job, ours=True)
+            own = self._runner.train(job, ours=True)
             # SAFETY: whoever shows a root that nobody claims gives it away, before it is old enough to be claimed.
             if own is not None and job.group_of_root(own.root) is not None:
                 self._send(job, "show", own.root, self._salt(job))
         return True
 
-    def _begin(self, snapshot: Snapshot, job: Job) -> bool:
+    def _begin(self, snapshot: Snapshot, job: JobView) -> bool:
         """Train, and commit once that is done. Whether we are at it."""
         # NOTE: a client has posted it for nothing until somebody has staked on it.
         if not job.trainers or job.trainer(self._transactions.address) is not None:
@@ -87,7 +87,7 @@ class Watcher:
         if not pool.amount or (job.id not in self._begun and not self._worth(job, pool, snapshot.now)):
             return False
         self._begun.add(job.id)
-        own = self._workshop.train(job)
+        own = self._runner.train(job)
         # SAFETY: training may take days, in which prices and our other jobs change; until then nothing is promised.
         if own is not None and is_due(job, snapshot.now) and self._worth(job, pool, snapshot.now):
             deployment = self._node.client.deployment
@@ -97,7 +97,7 @@ class Watcher:
             self._send(job, "watch", committed, value=job.stake_sent)
         return True
 
-    def _worth(self, job: Job, pool: PoolInfo, now: int) -> bool:
+    def _worth(self, job: JobView, pool: PoolInfo, now: int) -> bool:
         """Whether we would stake on it. Says once why not."""
         settings, max_fee = self._node.settings, self._node.settings.fees.max_fee
         reason = too_little(job, pool)
@@ -107,12 +107,12 @@ class Watcher:
         reason = reason or too_long(job, settings.limits.max_period_s)
         reason = reason or unpaid(job, settings.fees.expected_fee, max_fee)
         if reason is None:
-            effort, ready_in_s = self._workshop.prepare(job), self._workshop.ready_in_s(job)
-            if effort is None or ready_in_s is None:
+            estimate, ready_in_s = self._runner.prepare(job), self._runner.ready_in_s(job)
+            if estimate is None or ready_in_s is None:
                 return False
             latency_s = settings.latency_s
             reason = too_late(job, ready_in_s + latency_s, now) or too_hasty(job, latency_s)
-            reason = reason or too_slow(job, effort, latency_s, self._commit_age)
+            reason = reason or too_slow(job, estimate, latency_s, self._commit_age)
         later = kept_to_watch(job, max_fee)
         reason = reason or too_poor(job.stake_sent.wanted, later, self._node.spare(job.id))
         if reason is not None and job.id not in self._told:
@@ -120,11 +120,11 @@ class Watcher:
             _log.warning("job.not_watched", job=job.id, reason=reason)
         return reason is None
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, job: JobView) -> None:
         self._left.add((job.id, job.posted))
         self._watched.discard(job.id)
 
-    def _salt(self, job: Job) -> bytes:
+    def _salt(self, job: JobView) -> bytes:
         return salt_of(
             self._transactions.account,
             self._node.client.deployment.chain_id,
@@ -132,12 +132,12 @@ class Watcher:
             job.id,
         )
 
-    def _send(self, job: Job, function: str, *arguments: object, value: int | Value = 0) -> None:
+    def _send(self, job: JobView, function: str, *arguments: object, value: int | Value = 0) -> None:
         bounty = self._node.client.contracts.bounty(job.id, job.client)
         act(self._transactions, Call.of(self._contract, function, bounty, *arguments, value=value))
 
 
-def is_due(job: Job, now: int) -> bool:
+def is_due(job: JobView, now: int) -> bool:
     """Whether it is time to commit to what was found.
 
     SAFETY: not before the trainers have, where the job gives time for it: whoever would lie must not see whether
@@ -148,7 +148,7 @@ def is_due(job: Job, now: int) -> bool:
     return job.slots > 1 and job.commit_end - now <= job.watch_period
 
 
-def too_hasty(job: Job, latency_s: float) -> str | None:
+def too_hasty(job: JobView, latency_s: float) -> str | None:
     """Why not to watch: after the trainers there would be no time to commit."""
     needed = MARGIN * 2 * latency_s
     if not job.watch_period or job.watch_period >= needed:
@@ -156,7 +156,7 @@ def too_hasty(job: Job, latency_s: float) -> str | None:
     return f"its watch period has {job.watch_period} s, to commit in it may take {needed:.0f} s"
 
 
-def too_little(job: Job, pool: PoolInfo) -> str | None:
+def too_little(job: JobView, pool: PoolInfo) -> str | None:
     """Why not to watch: the share of one more watcher would not pay for its transactions. What computing costs, who has
     set the limit on stakes knows."""
     share = share_of(pool.amount, pool.shares, pool.watchers + 1)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Dispute, Said, Suit} from "../interfaces/ICourt.sol";
-import {Docket} from "../interfaces/IReferee.sol";
+import {Dispute, TrialPosition, TrialTerms} from "../interfaces/ICourt.sol";
+import {MatchTerms} from "../interfaces/IReferee.sol";
 
 /// @title Encodings
 /// @notice What `keccak256(abi.encode(..))` gives of structs that moves show, without encoding them again field by field:
@@ -13,27 +13,26 @@ import {Docket} from "../interfaces/IReferee.sol";
 /// offset in them leads to where it should.
 library Encodings {
     uint256 private constant WORD = 0x20;
-    /// @dev Words of a docket before its program, of a program before its strides, and of a record before its lists.
-    uint256 private constant DOCKET_HEAD = 7;
+    /// @dev Words of a match terms before its program, of a program before its strides, and of a record before its lists.
+    uint256 private constant MATCH_TERMS_HEAD = 7;
     uint256 private constant PROGRAM_HEAD = 11;
     uint256 private constant RECORD_HEAD = 4;
-    uint256 private constant SUIT_WORDS = 5;
+    uint256 private constant TRIAL_TERMS_WORDS = 5;
     uint256 private constant SAID_WORDS = 8;
 
-    /// @notice Of `(jobs, jobId, docket)`.
-    function hash(address jobs, uint256 jobId, Docket calldata docket)
+    /// @notice Of `(jobs, jobId, match terms)`.
+    function hash(address jobs, uint256 jobId, MatchTerms calldata matchTerms)
         internal
         pure
         returns (bytes32 digest)
     {
-        uint256 length =
-            (DOCKET_HEAD + PROGRAM_HEAD + 1 + docket.program.strides.length) * WORD;
+        uint256 length = (MATCH_TERMS_HEAD + PROGRAM_HEAD + 1 + matchTerms.program.strides.length) * WORD;
         assembly ("memory-safe") {
             let start := mload(0x40)
             mstore(start, jobs)
             mstore(add(start, 0x20), jobId)
             mstore(add(start, 0x40), 0x60)
-            calldatacopy(add(start, 0x60), docket, length)
+            calldatacopy(add(start, 0x60), matchTerms, length)
             digest := keccak256(start, add(0x60, length))
         }
     }
@@ -54,39 +53,39 @@ library Encodings {
         }
     }
 
-    /// @notice Of `(suit)`.
-    function hash(Suit calldata suit) internal pure returns (bytes32) {
+    /// @notice Of `(trialTerms)`.
+    function hash(TrialTerms calldata trialTerms) internal pure returns (bytes32) {
         uint256 offset;
         assembly ("memory-safe") {
-            offset := suit
+            offset := trialTerms
         }
-        return _hash(offset, SUIT_WORDS * WORD);
+        return _hash(offset, TRIAL_TERMS_WORDS * WORD);
     }
 
-    /// @notice Of `(said)`.
-    function hash(Said calldata said) internal pure returns (bytes32) {
+    /// @notice Of `(position)`.
+    function hash(TrialPosition calldata position) internal pure returns (bytes32) {
         uint256 offset;
         assembly ("memory-safe") {
-            offset := said
+            offset := position
         }
         return _hash(offset, SAID_WORDS * WORD);
     }
 
-    /// @notice Of `(said)`, from memory.
-    function encoded(Said memory said) internal pure returns (bytes32 digest) {
+    /// @notice Of `(position)`, from memory.
+    function encoded(TrialPosition memory position) internal pure returns (bytes32 digest) {
         assembly ("memory-safe") {
             let start := mload(0x40)
-            let nodes := mload(said)
-            let values := mload(add(said, 0x20))
-            let states := mload(add(said, 0x60))
+            let nodes := mload(position)
+            let values := mload(add(position, 0x20))
+            let states := mload(add(position, 0x60))
             mstore(start, mload(nodes))
             mstore(add(start, 0x20), mload(add(nodes, 0x20)))
             mstore(add(start, 0x40), mload(values))
             mstore(add(start, 0x60), mload(add(values, 0x20)))
-            mstore(add(start, 0x80), mload(add(said, 0x40)))
+            mstore(add(start, 0x80), mload(add(position, 0x40)))
             mstore(add(start, 0xa0), mload(states))
             mstore(add(start, 0xc0), mload(add(states, 0x20)))
-            mstore(add(start, 0xe0), mload(add(said, 0x80)))
+            mstore(add(start, 0xe0), mload(add(position, 0x80)))
             digest := keccak256(start, 0x100)
         }
     }

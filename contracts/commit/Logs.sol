@@ -44,7 +44,7 @@ library Logs {
         if (have != log) revert AnotherLog(have, log);
         if (!fits) return Entry({kind: NOTHING, written: 0});
         uint256 places = count - index * BLOCK;
-        return said(shown.entries, element % BLOCK, places < BLOCK ? places : BLOCK);
+        return readEntry(shown.entries, element % BLOCK, places < BLOCK ? places : BLOCK);
     }
 
     /// @notice The digest of the log that has this block.
@@ -62,7 +62,7 @@ library Logs {
     }
 
     /// @notice What a block of so many places says of one of them. A block that no log has says nothing of any.
-    function said(bytes calldata entries, uint256 place, uint256 places)
+    function readEntry(bytes calldata entries, uint256 place, uint256 places)
         internal
         pure
         returns (Entry memory found)

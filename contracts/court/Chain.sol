@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Entry} from "../element/IRule.sol";
-import {Dispute, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "../interfaces/ICourt.sol";
 import {Element, Found, Inputs, Opening} from "../interfaces/IExaminer.sol";
 import {CourtBase} from "./CourtBase.sol";
 import {Search} from "./Search.sol";
@@ -23,13 +23,15 @@ abstract contract Chain is Search {
 
     // ------------------------------------------------------------------ moves
 
-    function post(Suit calldata suit, Said calldata said, bytes calldata states) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Post);
-        _checkPlayer(suit, 0);
+    function post(TrialTerms calldata trialTerms, TrialPosition calldata position, bytes calldata states)
+        external
+    {
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Post);
+        _checkPlayer(trialTerms, 0);
         uint256 want = (_places(t) - 1) * t.stateBytes;
         if (states.length != want) revert BadStates(states.length, want);
 
-        Said memory now_ = said;
+        TrialPosition memory now_ = position;
         now_.offer = keccak256(states);
         _keep(t, now_);
         t.stage = Stage.Answer;
@@ -37,21 +39,21 @@ abstract contract Chain is Search {
     }
 
     function answer(
-        Suit calldata suit,
-        Said calldata said,
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
         bytes calldata states,
         uint256 place,
         bytes calldata own
     ) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Answer);
-        _checkPlayer(suit, 1);
-        _checkHash(states, said.offer);
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Answer);
+        _checkPlayer(trialTerms, 1);
+        _checkHash(states, position.offer);
         uint256 count = _places(t);
         uint256 size = t.stateBytes;
         if (place >= count) revert NoSuchPlace(place, count);
         (uint64 lo, uint64 hi) = (_at(t, count, place), _at(t, count, place + 1));
 
-        Said memory now_ = said;
+        TrialPosition memory now_ = position;
         now_.offer = 0;
         if (place > 0) now_.agreed = keccak256(states[(place - 1) * size:place * size]);
         if (place + 1 < count) {
@@ -70,28 +72,28 @@ abstract contract Chain is Search {
     }
 
     function judge(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         Inputs calldata inputs,
         bytes calldata agreed,
         Opening[] calldata openings
     ) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Step);
-        _checkDispute(suit, dispute);
-        _checkHash(agreed, said.agreed);
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Step);
+        _checkDispute(trialTerms, dispute);
+        _checkHash(agreed, position.agreed);
         bool last = t.hi == t.steps;
         (bytes memory next, uint64 bits) =
             EXAMINER.step(_question(t, dispute), _element(t), inputs, t.lo, last, agreed, openings);
         // INVARIANT: the sides say different things, so at least one of them is wrong.
-        uint8 losers = last ? _wrong(said.values, bits) : _wrong(said.states, keccak256(next));
-        _decide(t, suit, trialId, losers, false);
+        uint8 losers = last ? _wrong(position.values, bits) : _wrong(position.states, keccak256(next));
+        _decide(t, trialTerms, trialId, losers, false);
     }
 
     // ------------------------------------------------------------------ steps
 
     /// @inheritdoc Search
-    function _enterChain(Trial storage t, Suit calldata suit, uint256 trialId, Found memory found)
+    function _enterChain(Trial storage t, TrialTerms calldata trialTerms, uint256 trialId, Found memory found)
         internal
         override
     {
@@ -101,13 +103,13 @@ abstract contract Chain is Search {
         (t.kind, t.written) = (element.entry.kind, element.entry.written);
         emit ElementFound(trialId, element.number, element.entry, found.values, found.steps, found.first);
         if (found.steps == 0) {
-            return _decide(t, suit, trialId, _wrong(found.values, found.bits), false);
+            return _decide(t, trialTerms, trialId, _wrong(found.values, found.bits), false);
         }
         (t.steps, t.hi) = (found.steps, found.steps);
         t.stateBytes = uint16(found.first.length);
         t.posted = 0;
         t.stage = found.steps == 1 ? Stage.Step : Stage.Post;
-        Said memory now_;
+        TrialPosition memory now_;
         (now_.values, now_.agreed) = (found.values, keccak256(found.first));
         _keep(t, now_);
     }

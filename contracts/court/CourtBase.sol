@@ -3,7 +3,15 @@ pragma solidity ^0.8.34;
 
 import {Timed} from "../Timed.sol";
 import {Encodings} from "../commit/Encodings.sol";
-import {Dispute, IBench, ICourt, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
+import {
+    Dispute,
+    ICourt,
+    ITrialClient,
+    Stage,
+    Trial,
+    TrialPosition,
+    TrialTerms
+} from "../interfaces/ICourt.sol";
 
 /// @title CourtBase
 /// @notice The trials, whose move it is, how a move begins, and how a trial ends.
@@ -28,18 +36,18 @@ abstract contract CourtBase is ICourt, Timed {
     // ------------------------------------------------------------------ guards
 
     /// @dev Every move but `timeout` begins here: right stage, nobody late, time charged, and what was said so far.
-    function _begin(Suit calldata suit, Said calldata said, Stage want)
+    function _begin(TrialTerms calldata trialTerms, TrialPosition calldata position, Stage want)
         internal
         returns (Trial storage t, uint256 trialId)
     {
-        trialId = uint256(Encodings.hash(suit));
+        trialId = uint256(Encodings.hash(trialTerms));
         t = _trials[trialId];
         if (t.stage != want) revert WrongStage(trialId, t.stage, want);
         uint256 time = _time();
         uint8 mask = _late(t, time);
         if (mask != NOBODY) revert TooLate(trialId, mask);
-        bytes32 have = Encodings.hash(said);
-        if (have != t.said) revert AnotherHash(have, t.said);
+        bytes32 have = Encodings.hash(position);
+        if (have != t.position) revert AnotherHash(have, t.position);
         uint256 elapsed = time - t.tick;
         if (elapsed == 0) return (t, trialId);
         // SAFETY: nobody is late, so no clock falls below zero, and what is charged fits in 32 bits.
@@ -57,8 +65,8 @@ abstract contract CourtBase is ICourt, Timed {
     }
 
     /// @dev What was said counts from now on.
-    function _keep(Trial storage t, Said memory said) internal {
-        t.said = Encodings.encoded(said);
+    function _keep(Trial storage t, TrialPosition memory position) internal {
+        t.position = Encodings.encoded(position);
     }
 
     /// @dev These are the bytes that were said.
@@ -67,24 +75,30 @@ abstract contract CourtBase is ICourt, Timed {
         if (have != want) revert AnotherHash(have, want);
     }
 
-    function _checkDispute(Suit calldata suit, Dispute calldata dispute) internal pure {
+    function _checkDispute(TrialTerms calldata trialTerms, Dispute calldata dispute) internal pure {
         bytes32 have = Encodings.hash(dispute);
-        if (have != suit.dispute) revert NotTheDispute(have, suit.dispute);
+        if (have != trialTerms.dispute) revert NotTheDispute(have, trialTerms.dispute);
     }
 
     /// @dev SAFETY: what a side says of states is bound by no hash, so only the side itself may say it.
-    function _checkPlayer(Suit calldata suit, uint8 side) internal view {
-        if (msg.sender != suit.players[side]) revert NotPlayer(msg.sender, suit.players[side]);
+    function _checkPlayer(TrialTerms calldata trialTerms, uint8 side) internal view {
+        if (msg.sender != trialTerms.players[side]) revert NotPlayer(msg.sender, trialTerms.players[side]);
     }
 
     // ------------------------------------------------------------------ end
 
     /// @dev SAFETY: the stage is Done before the call, and the callee can open new trials but not touch this one.
-    function _decide(Trial storage t, Suit calldata suit, uint256 trialId, uint8 losers, bool late) internal {
+    function _decide(
+        Trial storage t,
+        TrialTerms calldata trialTerms,
+        uint256 trialId,
+        uint8 losers,
+        bool late
+    ) internal {
         t.stage = Stage.Done;
         t.losers = losers;
         emit TrialDecided(trialId, losers);
-        IBench(suit.bench).ruled(suit.id, losers, late);
+        ITrialClient(trialTerms.client).onTrialDecided(trialTerms.id, losers, late);
     }
 
     // ------------------------------------------------------------------ clocks

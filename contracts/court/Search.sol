@@ -6,7 +6,7 @@ import {Hash} from "../commit/Hash.sol";
 import {LogBlock} from "../commit/Logs.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Tensors} from "../commit/Tensors.sol";
-import {Dispute, Said, Stage, Suit, Trial} from "../interfaces/ICourt.sol";
+import {Dispute, Stage, Trial, TrialPosition, TrialTerms} from "../interfaces/ICourt.sol";
 import {Found, IExaminer, Inputs, Question} from "../interfaces/IExaminer.sol";
 import {CourtBase} from "./CourtBase.sol";
 
@@ -28,18 +28,18 @@ abstract contract Search is CourtBase {
     // ------------------------------------------------------------------ moves
 
     function showOutputs(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         bytes32[2] calldata roots
     ) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Outputs);
-        _checkDispute(suit, dispute);
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Outputs);
+        _checkDispute(trialTerms, dispute);
         uint8 output = t.output;
         (bytes32[2] memory have, uint64 leaves) = EXAMINER.output(dispute.structure, output, roots);
         if (roots[0] == 0 && roots[1] == 0) revert NothingShown();
 
-        Said memory now_ = said;
+        TrialPosition memory now_ = position;
         for (uint8 side = 0; side < 2; ++side) {
             if (roots[side] == 0) continue;
             _show(t, trialId, side);
@@ -53,69 +53,80 @@ abstract contract Search is CourtBase {
         t.posted = 0;
         t.stage = Stage.Walk;
         t.height = Merkle.depth(leaves);
-        if (t.height == 0) _atLeaf(t, suit, trialId, leaves, now_.nodes);
+        if (t.height == 0) _atLeaf(t, trialTerms, trialId, leaves, now_.nodes);
     }
 
-    function reveal(Suit calldata suit, Said calldata said, uint8 side, bytes32[] calldata children)
-        external
-    {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Walk);
+    function reveal(
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
+        uint8 side,
+        bytes32[] calldata children
+    ) external {
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Walk);
         _show(t, trialId, side);
-        Descents.checkChildren(Hash.DATA_TREE, side, said.nodes[side], t.height, children);
+        Descents.checkChildren(Hash.DATA_TREE, side, position.nodes[side], t.height, children);
 
         emit NodesRevealed(trialId, side, t.height, t.index, children);
     }
 
-    function descend(Suit calldata suit, Dispute calldata dispute, Said calldata said, Descent calldata way)
-        external
-    {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Walk);
-        _checkDispute(suit, dispute);
-        uint8 levels = Descents.check(Hash.DATA_TREE, said.nodes, t.height, way);
+    function descend(
+        TrialTerms calldata trialTerms,
+        Dispute calldata dispute,
+        TrialPosition calldata position,
+        Descent calldata way
+    ) external {
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Walk);
+        _checkDispute(trialTerms, dispute);
+        uint8 levels = Descents.check(Hash.DATA_TREE, position.nodes, t.height, way);
 
         // SAFETY: a data tree has at most 2^33 leaves, so an index fits in 40 bits.
         t.height -= levels;
         t.index = uint40((uint256(t.index) << levels) + way.child);
         t.posted = 0;
-        Said memory now_ = said;
+        TrialPosition memory now_ = position;
         now_.nodes = [way.node0, way.node1];
         _keep(t, now_);
         emit NodesDescended(trialId, t.height, t.index, way.node0, way.node1);
         if (t.height == 0) {
             (, uint64 leaves) = EXAMINER.output(dispute.structure, t.output, now_.nodes);
-            _atLeaf(t, suit, trialId, leaves, now_.nodes);
+            _atLeaf(t, trialTerms, trialId, leaves, now_.nodes);
         }
     }
 
-    function showLeaf(Suit calldata suit, Said calldata said, uint8 side, bytes calldata leaf) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Leaf);
+    function showLeaf(
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
+        uint8 side,
+        bytes calldata leaf
+    ) external {
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Leaf);
         _show(t, trialId, side);
-        _checkLeaf(said, side, leaf);
+        _checkLeaf(position, side, leaf);
 
         emit LeafShown(trialId, side, leaf);
     }
 
     function compare(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         bytes calldata leaf0,
         bytes calldata leaf1,
         Inputs calldata inputs,
         LogBlock calldata log
     ) external {
-        (Trial storage t, uint256 trialId) = _begin(suit, said, Stage.Leaf);
-        _checkDispute(suit, dispute);
-        _checkLeaf(said, 0, leaf0);
-        _checkLeaf(said, 1, leaf1);
+        (Trial storage t, uint256 trialId) = _begin(trialTerms, position, Stage.Leaf);
+        _checkDispute(trialTerms, dispute);
+        _checkLeaf(position, 0, leaf0);
+        _checkLeaf(position, 1, leaf1);
         Found memory found = EXAMINER.find(_question(t, dispute), t.index, leaf0, leaf1, inputs, log);
-        if (found.losers != 0) return _decide(t, suit, trialId, found.losers, false);
+        if (found.losers != 0) return _decide(t, trialTerms, trialId, found.losers, false);
 
-        _enterChain(t, suit, trialId, found);
+        _enterChain(t, trialTerms, trialId, found);
     }
 
     /// @dev What follows when the element is known.
-    function _enterChain(Trial storage t, Suit calldata suit, uint256 trialId, Found memory found)
+    function _enterChain(Trial storage t, TrialTerms calldata trialTerms, uint256 trialId, Found memory found)
         internal
         virtual;
 
@@ -124,7 +135,7 @@ abstract contract Search is CourtBase {
     /// @dev Beyond the last leaf only the empty leaf is right.
     function _atLeaf(
         Trial storage t,
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         uint256 trialId,
         uint64 leaves,
         bytes32[2] memory nodes
@@ -135,7 +146,7 @@ abstract contract Search is CourtBase {
         }
         bytes32 empty = Hash.empty(Hash.DATA_TREE);
         uint8 losers = (nodes[0] != empty ? SIDE0 : 0) | (nodes[1] != empty ? SIDE1 : 0);
-        _decide(t, suit, trialId, losers, false);
+        _decide(t, trialTerms, trialId, losers, false);
     }
 
     // ------------------------------------------------------------------ views
@@ -151,9 +162,9 @@ abstract contract Search is CourtBase {
         });
     }
 
-    function _checkLeaf(Said calldata said, uint8 side, bytes calldata leaf) private view {
+    function _checkLeaf(TrialPosition calldata position, uint8 side, bytes calldata leaf) private view {
         if (leaf.length > Tensors.LEAF_BYTES) revert LeafTooLong(leaf.length);
         bytes32 have = Tensors.leafHash(leaf);
-        if (have != said.nodes[side]) revert AnotherHash(have, said.nodes[side]);
+        if (have != position.nodes[side]) revert AnotherHash(have, position.nodes[side]);
     }
 }

@@ -32,9 +32,9 @@ struct Dispute {
 }
 
 /// @notice What a trial is about, and does not change. The trial's id is its hash: moves show it again.
-struct Suit {
+struct TrialTerms {
     /// @dev Who opened the trial and is told its result, by the id it gave.
-    address bench;
+    address client;
     uint256 id;
     address[2] players;
     /// @dev keccak256 of the encoding of the `Dispute`.
@@ -45,7 +45,7 @@ struct Suit {
 /// again, and events tell it.
 /// @dev INVARIANT: until Done the sides differ at the position: in `nodes` (Outputs, Walk, Leaf), later in what they say
 /// the chain's state after step `hi` is; and both agree on the state after step `lo`.
-struct Said {
+struct TrialPosition {
     bytes32[2] nodes;
     /// @dev Each side's bits of the element.
     uint64[2] values;
@@ -82,8 +82,8 @@ struct Trial {
     uint64 lo;
     uint64 hi;
     uint64 steps;
-    /// @dev keccak256 of the encoding of `Said`.
-    bytes32 said;
+    /// @dev keccak256 of the encoding of `TrialPosition`.
+    bytes32 position;
 }
 
 /// @title ICourt
@@ -101,7 +101,7 @@ struct Trial {
 interface ICourt is ITimed {
     // ------------------------------------------------------------------ events
 
-    event TrialOpened(uint256 indexed trialId, address indexed bench, Suit suit);
+    event TrialOpened(uint256 indexed trialId, address indexed client, TrialTerms trialTerms);
     event OutputShown(uint256 indexed trialId, uint8 side, uint8 output, bytes32 root);
     event NodesRevealed(uint256 indexed trialId, uint8 side, uint8 height, uint64 index, bytes32[] children);
     event NodesDescended(uint256 indexed trialId, uint8 height, uint64 index, bytes32 node0, bytes32 node1);
@@ -137,7 +137,7 @@ interface ICourt is ITimed {
 
     // ------------------------------------------------------------------ moves
 
-    /// @notice Opens a trial between two records of one operator; the caller is told the result by `IBench.ruled`.
+    /// @notice Opens a trial between two records of one operator; the caller is told the result by `ITrialClient.onTrialDecided`.
     /// @param clock Each side's seconds.
     function open(uint256 id, address[2] calldata players, uint32 clock, Dispute calldata dispute)
         external
@@ -145,28 +145,42 @@ interface ICourt is ITimed {
 
     /// @notice Outputs: shows the data root of each side's first output that differs, or of one side's: the other is zero.
     function showOutputs(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         bytes32[2] calldata roots
     ) external;
 
     /// @notice Walk: publishes the `2^min(height, 4)` descendants of a side's node.
-    function reveal(Suit calldata suit, Said calldata said, uint8 side, bytes32[] calldata children) external;
+    function reveal(
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
+        uint8 side,
+        bytes32[] calldata children
+    ) external;
 
     /// @notice Walk: goes down to the first descendant that differs, shown by a path in each tree.
-    function descend(Suit calldata suit, Dispute calldata dispute, Said calldata said, Descent calldata way)
-        external;
+    function descend(
+        TrialTerms calldata trialTerms,
+        Dispute calldata dispute,
+        TrialPosition calldata position,
+        Descent calldata way
+    ) external;
 
     /// @notice Leaf: publishes a side's leaf.
-    function showLeaf(Suit calldata suit, Said calldata said, uint8 side, bytes calldata leaf) external;
+    function showLeaf(
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
+        uint8 side,
+        bytes calldata leaf
+    ) external;
 
     /// @notice Leaf: finds the first element in which both leaves differ. `inputs` are the operator's, whose hashes are
     /// agreed; `log` has the element's block under the agreed log, and is not looked at if there is none.
     function compare(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         bytes calldata leaf0,
         bytes calldata leaf1,
         Inputs calldata inputs,
@@ -174,13 +188,14 @@ interface ICourt is ITimed {
     ) external;
 
     /// @notice Post: side 0's states at the places of the open interval, one after the other.
-    function post(Suit calldata suit, Said calldata said, bytes calldata states) external;
+    function post(TrialTerms calldata trialTerms, TrialPosition calldata position, bytes calldata states)
+        external;
 
     /// @notice Answer: side 1 names the first place at which it has another state, counted from 0, and that state. The
     /// last place is the interval's end, where both have said what they say.
     function answer(
-        Suit calldata suit,
-        Said calldata said,
+        TrialTerms calldata trialTerms,
+        TrialPosition calldata position,
         bytes calldata states,
         uint256 place,
         bytes calldata own
@@ -189,16 +204,16 @@ interface ICourt is ITimed {
     /// @notice Step: computes the one step that is left.
     /// @param agreed The state before it.
     function judge(
-        Suit calldata suit,
+        TrialTerms calldata trialTerms,
         Dispute calldata dispute,
-        Said calldata said,
+        TrialPosition calldata position,
         Inputs calldata inputs,
         bytes calldata agreed,
         Opening[] calldata openings
     ) external;
 
     /// @notice Ends a trial that is late. Claimed late it finds the same loser.
-    function timeout(Suit calldata suit) external;
+    function timeout(TrialTerms calldata trialTerms) external;
 
     // ------------------------------------------------------------------ views
 
@@ -207,7 +222,7 @@ interface ICourt is ITimed {
 
     function getTrial(uint256 trialId) external view returns (Trial memory);
 
-    function trialOf(Suit calldata suit) external pure returns (uint256);
+    function trialOf(TrialTerms calldata trialTerms) external pure returns (uint256);
 
     /// @notice The last instant at which a move is in time; zero if nobody owes one.
     function deadline(uint256 trialId) external view returns (uint256);
@@ -216,9 +231,9 @@ interface ICourt is ITimed {
     function places(uint256 trialId) external view returns (uint64[] memory);
 }
 
-/// @title IBench
+/// @title ITrialClient
 /// @notice Who opens trials.
-interface IBench {
+interface ITrialClient {
     /// @param losers Bit `s`: side `s` is wrong, or late. Never zero.
-    function ruled(uint256 id, uint8 losers, bool late) external;
+    function onTrialDecided(uint256 id, uint8 losers, bool late) external;
 }

@@ -121,8 +121,8 @@ interface IJobs is IEscrow, ITimed {
     /// its group's `until`; and of a job whose logs are withheld none is.
     error RootClosed(bytes32 root);
     error MatchesOpen(uint256 jobId, uint256 count);
-    /// @notice Until then somebody may claim the root of a dead group, or demand something of one that challengers claim.
-    error Settling(uint256 until);
+    /// @notice Until then somebody may claim the root of a dead group, or request something of one that challengers claim.
+    error ReclaimsOpen(uint256 until);
     error JobRuns(uint256 jobId);
     error NoSuchClaim(uint256 jobId, uint256 claim);
     error LostClaim(uint256 jobId, uint256 claim);
@@ -131,10 +131,10 @@ interface IJobs is IEscrow, ITimed {
     error NoSuchMatch(uint256 jobId, uint256 matchId);
     error MatchTaken(uint256 jobId, uint256 matchId);
     error BadResult(uint8 losers);
-    error NotDemands(address sender);
-    /// @notice What is demanded of a root is lost when its match is over.
+    error NotDataAvailability(address sender);
+    /// @notice What is requested of a root is lost when its match is over.
     error GroupPlays(uint256 jobId, bytes32 root);
-    error DemandsOpen(uint256 jobId, uint256 count);
+    error RequestsOpen(uint256 jobId, uint256 count);
 
     // ------------------------------------------------------------------ moves
 
@@ -168,21 +168,21 @@ interface IJobs is IEscrow, ITimed {
     function resolve(uint256 jobId, uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
         external;
 
-    /// @notice Challenge: something of this job was demanded, and may be answered until then. Of logs the contract of demands says
-    /// from when extensions count: the first demand, later by the time in which pages were open since, at most a minute and the
+    /// @notice Challenge: something of this job was requested, and may be answered until then. Of logs the contract of requests says
+    /// from when extensions count: the first request, later by the time in which pages were open since, at most a minute and the
     /// 64th part of a verdict period for each; of claimed roots it says zero.
-    /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no demand makes it last longer
+    /// @dev The challenge phase lasts at least a challenge period longer than the answer may take, but no request makes it last longer
     /// than four times a verdict and a challenge period, and 61,440 seconds, counted from that start, and from a challenge period
     /// after the reveals at the earliest. SAFETY: of all roots together, because each new one would put the end off anew.
     /// Closing: of a root before its group's `until`. That extends nothing.
     function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external;
 
-    /// @notice What was demanded nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
+    /// @notice What was requested nobody has published. Of a claimed root: all who claim it lose their stakes. Of the run's logs:
     /// nobody can be shown right, so nothing will be accepted and the job ends void; the trainer loses its stake, unless it
     /// loses it in the match that it is in, or has lost it before. Half of what is lost is the finder's. The game among the others goes on.
     function forfeit(uint256 jobId, bytes32 root, bool logs, address finder) external;
 
-    /// @notice Closing, no match and no demand open, no root to be claimed again: accepts the root that is left. A job whose logs
+    /// @notice Closing, no match and no request open, no root to be claimed again: accepts the root that is left. A job whose logs
     /// are withheld ends void.
     function finalize(uint256 jobId) external;
 

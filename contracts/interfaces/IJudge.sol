@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Dispute} from "./ICourt.sol";
 import {Submission} from "./IPanel.sol";
-import {Docket, Evidence, Exhibit, LogProof, Position, Reason} from "./IReferee.sol";
+import {Evidence, Exhibit, LogProof, MatchTerms, Position, Reason} from "./IReferee.sol";
 import {Program} from "./JobTypes.sol";
 
 /// @title IJudge
@@ -11,14 +11,14 @@ import {Program} from "./JobTypes.sol";
 /// asks it with them. It keeps nothing, and its errors are those of IReferee.
 ///
 /// ASSUMPTIONS
-/// - The caller is a referee, has checked that the docket and the position are the match's, and tells truly where that stands.
+/// - The caller is a referee, has checked that the match terms and the position are the match's, and tells truly where that stands.
 interface IJudge {
     // ------------------------------------------------------------------ views
 
     /// @notice Who has a record that is not what the program says.
     function judgeStructure(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit
     ) external view returns (uint8 losers, Reason reason);
@@ -26,7 +26,7 @@ interface IJudge {
     /// @notice Who has not the true input.
     function judgeInput(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         Evidence calldata evidence
@@ -35,17 +35,19 @@ interface IJudge {
     /// @notice Who has not the job's log.
     function judgeLog(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         LogProof calldata proof
     ) external view returns (uint8 losers, Reason reason);
 
     /// @notice What the panel is to hear.
-    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata exhibit)
-        external
-        view
-        returns (Submission memory, Dispute memory);
+    function submit(
+        uint256 matchId,
+        MatchTerms calldata matchTerms,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) external view returns (Submission memory, Dispute memory);
 
     /// @notice See IReferee.
     function check(Program calldata program) external view returns (bytes32);

@@ -99,7 +99,7 @@ interface IPanel is ITimed {
     /// @notice A trial began: `trialId` at the Court.
     event Tried(uint256 indexed hearingId, uint256 indexed trialId, address[2] players);
     /// @notice The match has ended.
-    event Settled(uint256 indexed hearingId, uint8 losers);
+    event HearingDecided(uint256 indexed hearingId, uint8 losers);
     /// @notice The court did not follow the verdict. Its signers may stand by it before `until`.
     event Overruled(uint256 indexed hearingId, address indexed accuser, uint64 until);
     event Slashed(uint256 indexed hearingId, address indexed verifier, uint256 bond);

@@ -81,7 +81,7 @@ struct LogProof {
 }
 
 /// @notice What a match is about, and does not change. Only its hash is kept, in the match's id: moves show it again.
-struct Docket {
+struct MatchTerms {
     /// @dev The run roots, and the spokesmen.
     bytes32[2] roots;
     address[2] players;
@@ -139,7 +139,7 @@ struct Match {
 ///   no ether.
 /// - A side that publishes what its root commits to, in time, and is right, never loses.
 /// - A match ends: it lasts at most the sum of both clocks, and as long as a hearing (see IPanel).
-/// - Time is conserved: no move gives a second back. One classifier (`late`) is used by views, moves and settlement.
+/// - Time is conserved: no move gives a second back. One classifier (`late`) is used by views, moves and `timeout`.
 /// - All moves but `refine` are bound by hashes to what is committed, so it does not matter who sends them.
 /// - Each side is judged against the truth, never against the other: both can lose.
 ///
@@ -150,7 +150,7 @@ struct Match {
 interface IReferee is ITimed {
     // ------------------------------------------------------------------ events
 
-    event Opened(uint256 indexed matchId, address indexed jobs, uint256 indexed jobId, Docket docket);
+    event Opened(uint256 indexed matchId, address indexed jobs, uint256 indexed jobId, MatchTerms matchTerms);
     /// @notice The match entered a tree or reached a disputed interval.
     event Entered(
         uint256 indexed matchId,
@@ -171,8 +171,8 @@ interface IReferee is ITimed {
 
     error SameRoots(bytes32 root);
     error JobIdTooLarge(uint256 jobId, uint256 limit);
-    /// @notice The docket is not that of the match.
-    error AnotherDocket(uint256 have, uint256 want);
+    /// @notice The match terms is not that of the match.
+    error AnotherMatch(uint256 have, uint256 want);
     error AnotherPosition(bytes32 have, bytes32 want);
     error UnknownOpset(uint32 opsetVersion);
     error UnknownMode(uint8 mode);
@@ -216,7 +216,7 @@ interface IReferee is ITimed {
     /// path under either root; otherwise zero and empty.
     function descend(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Descent calldata way,
         bytes32 previous,
@@ -227,7 +227,7 @@ interface IReferee is ITimed {
     /// that its last leaf is the checkpoint it refines.
     function refine(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         uint8 side,
         bytes32 root,
@@ -240,7 +240,7 @@ interface IReferee is ITimed {
     /// @notice Open: a record that is not what the program says loses.
     function judgeStructure(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit
     ) external;
@@ -248,7 +248,7 @@ interface IReferee is ITimed {
     /// @notice Open: both records are well formed and differ in an input; who has not the true one loses.
     function judgeInput(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         Evidence calldata evidence
@@ -257,7 +257,7 @@ interface IReferee is ITimed {
     /// @notice Open: both records are well formed and differ in their logs; who has not the job's one loses.
     function judgeLog(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata exhibit,
         LogProof calldata proof
@@ -265,13 +265,18 @@ interface IReferee is ITimed {
 
     /// @notice Open: both records are well formed with equal inputs and logs, so the operator itself is in dispute, and is
     /// submitted to the panel.
-    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata exhibit)
-        external;
+    function submit(
+        uint256 matchId,
+        MatchTerms calldata matchTerms,
+        Position calldata here,
+        Exhibit calldata exhibit
+    ) external;
 
     /// @notice Hearing: the panel ends the match.
     /// @param losers Bit `s`: side `s` lost.
     /// @param deciders The verifiers whose verdict it is, if it is one.
-    function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external;
+    function onHearingDecided(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
+        external;
 
     /// @notice Ends a match that is late. Claimed late it finds the same loser.
     function timeout(uint256 matchId) external;
@@ -284,7 +289,7 @@ interface IReferee is ITimed {
 
     function getMatch(uint256 matchId) external view returns (Match memory);
 
-    /// @notice Whether each side is late now. Used by moves, settlement and bots alike.
+    /// @notice Whether each side is late now. Used by moves, timeouts and bots alike.
     function late(uint256 matchId) external view returns (bool side0, bool side1);
 
     /// @notice Walk, Refine, Open: the last instant at which a move is in time. Otherwise zero.

@@ -18,7 +18,7 @@ struct Parts {
     address panel;
     address court;
     address registry;
-    address demands;
+    address dataAvailability;
     address watch;
     address timekeeper;
 }
@@ -30,7 +30,7 @@ struct Codes {
     bytes32 panel;
     bytes32 court;
     bytes32 registry;
-    bytes32 demands;
+    bytes32 dataAvailability;
     bytes32 watch;
     bytes32 timekeeper;
 }

@@ -20,11 +20,11 @@ struct Pool {
     uint8 shares;
     /// @dev How many have committed.
     uint32 watchers;
-    /// @dev Zero until it is settled; then how the job ended: Accepted, Unclaimed or Void.
+    /// @dev Zero until it is distributed; then how the job ended: Accepted, Unclaimed or Void.
     JobPhase ended;
-    /// @dev Once settled: what each gets who has shown the accepted root, in wei.
+    /// @dev Once distributed: what each gets who has shown the accepted root, in wei.
     uint96 share;
-    /// @dev Once settled: the accepted root, if one was.
+    /// @dev Once distributed: the accepted root, if one was.
     bytes32 root;
 }
 
@@ -65,7 +65,7 @@ struct Watcher {
 /// - A pool pays at most what is in it, whatever its Jobs contract says, and when.
 /// - Whoever funds a bounty has one of its own: nobody can spend, fill or close another's.
 /// - Anybody finds a place, at the price of a stake; no move costs more gas because there are many.
-/// - Balance = credits + pools that are not settled + stakes that are not collected + shares of settled pools that are not collected.
+/// - Balance = credits + pools that are not distributed + stakes that are not collected + shares of distributed pools that are not collected.
 ///   No owner, no upgrade.
 ///
 /// ASSUMPTIONS
@@ -89,7 +89,7 @@ interface IWatch is IEscrow {
         uint256 indexed jobId, address indexed jobs, address indexed funder, address watcher, bytes32 root
     );
     /// @notice The job is over: `right` watchers have shown the accepted root and get a share each; the rest is the funder's credit.
-    event Settled(
+    event Distributed(
         uint256 indexed jobId,
         address indexed jobs,
         address indexed funder,
@@ -115,7 +115,7 @@ interface IWatch is IEscrow {
     error NothingToShow(uint256 jobId, address watcher);
     /// @notice Whoever has committed to nothing gets nothing, and nobody gets it twice.
     error NothingToCollect(uint256 jobId, address watcher);
-    error AlreadySettled(uint256 jobId, address funder);
+    error AlreadyDistributed(uint256 jobId, address funder);
 
     // ------------------------------------------------------------------ moves
 
@@ -131,10 +131,10 @@ interface IWatch is IEscrow {
 
     /// @notice The job is over: notes which root was accepted, and credits the funder with what no watcher gets. Anybody may call
     /// it, once.
-    function settle(Bounty calldata bounty) external;
+    function distribute(Bounty calldata bounty) external;
 
     /// @notice The job is over: credits a watcher with what it gets, or burns its stake. Anybody may call it, once for each; the
-    /// first call settles.
+    /// first call distributes.
     function collect(Bounty calldata bounty, address watcher) external;
 
     // ------------------------------------------------------------------ views

@@ -111,7 +111,7 @@ struct KeptJob {
     JobPhase ended;
     uint8 commitments;
     uint8 reveals;
-    uint64 settleEnd;
+    uint64 reclaimEnd;
     uint32 openMatches;
     uint32 waiting;
     uint32 founded;
@@ -137,7 +137,7 @@ struct Job {
     uint8 commitments;
     uint8 reveals;
     /// @dev The latest `until` of its groups; zero if there is none.
-    uint64 settleEnd;
+    uint64 reclaimEnd;
     /// @dev Matches running.
     uint32 openMatches;
     /// @dev Number of the waiting group plus one; zero if none waits. Once Accepted: of the accepted one.
@@ -151,7 +151,7 @@ struct Job {
     /// @dev A mode with rounding logs: the root of the run's logs, as the one trainer has revealed it. An input of the run
     /// for everybody. NOTE: zero may be a root: of one node, in one step, without a log.
     bytes32 logs;
-    /// @dev Who demanded of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
+    /// @dev Who requested of these logs what nobody has shown in time; zero if all was shown. Then nothing is accepted.
     address finder;
     /// @dev Stakes of the slots that nobody has revealed a claim for, in wei.
     uint96 unrevealed;
@@ -208,7 +208,7 @@ struct Group {
     /// @dev How often all members there were had lost.
     uint32 deaths;
     /// @dev Once the challenge phase is over. Of a dead group: until then its root can be claimed again. Of a living one that a
-    /// challenger's claim has begun: until then something can be demanded of it.
+    /// challenger's claim has begun: until then something can be requested of it.
     uint64 until;
     /// @dev Stakes of the members that have not lost.
     uint96 atRisk;

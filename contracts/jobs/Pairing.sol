@@ -73,7 +73,7 @@ abstract contract Pairing is Board {
         _groups[jobId][group1].matchId = 0;
         emit Resolved(jobId, matchId, losers, reason);
 
-        _settle(jobId, group0, group1, losers, deciders);
+        _distribute(jobId, group0, group1, losers, deciders);
         // NOTE: at most one match opens here: if the first group finds one waiting, the second waits.
         _reenter(jobId, job, group0);
         _reenter(jobId, job, group1);
@@ -118,7 +118,7 @@ abstract contract Pairing is Board {
         emit Claimed(jobId, msg.sender, claimNumber, groupNumber, claim.root, claim.last, stake, claim.uri);
 
         if (!dead) return;
-        // SAFETY: of a claim in the last second, too, what it commits to can be demanded. Of what is revealed it can anyway: the
+        // SAFETY: of a claim in the last second, too, what it commits to can be requested. Of what is revealed it can anyway: the
         // challenge phase is to come.
         // NOTE: where logs are withheld nothing will be accepted.
         if ((!slot || place != 0) && job.finder == address(0)) _delay(job, group);
@@ -183,10 +183,10 @@ abstract contract Pairing is Board {
         emit GroupDied(jobId, groupNumber, group.until);
     }
 
-    /// @dev A root was lost, or begins to live: a challenge period to claim it, or to demand what it commits to.
+    /// @dev A root was lost, or begins to live: a challenge period to claim it, or to request what it commits to.
     function _delay(KeptJob storage job, Group storage group) private {
         group.until = uint64(_time()) + job.terms.challengePeriod;
-        job.settleEnd = group.until;
+        job.reclaimEnd = group.until;
     }
 
     // ------------------------------------------------------------------ money
@@ -194,9 +194,13 @@ abstract contract Pairing is Board {
     /// @dev Takes the losers' stakes: half to a winner and the verifiers who decided, a tenth of the whole to these; the rest is
     /// burned. SAFETY: were the verifiers' tenth not the winner's, whoever loses to himself with verifiers of his own would
     /// lose less than half.
-    function _settle(uint256 jobId, uint32 group0, uint32 group1, uint8 losers, address[] calldata deciders)
-        private
-    {
+    function _distribute(
+        uint256 jobId,
+        uint32 group0,
+        uint32 group1,
+        uint8 losers,
+        address[] calldata deciders
+    ) private {
         uint256 pot;
         if (losers & 1 != 0) pot += _lose(jobId, group0);
         if (losers & 2 != 0) pot += _lose(jobId, group1);
@@ -228,7 +232,7 @@ abstract contract Pairing is Board {
     }
 
     /// @dev A group's spokesman loses its claim; the next member speaks, or the group is dead. SAFETY: it is another life in which the
-    /// root is claimed again, also where logs are withheld, so that nobody answers for what was demanded of those before.
+    /// root is claimed again, also where logs are withheld, so that nobody answers for what was requested of those before.
     function _lose(uint256 jobId, uint32 groupNumber) internal returns (uint256) {
         Group storage group = _groups[jobId][groupNumber];
         uint32 claimNumber = group.members[group.spokesman];

@@ -9,7 +9,7 @@ import {Kept} from "./Kept.sol";
 /// @notice The caller's jobs, claims and groups, from the words of its storage. In a word the first field has the lowest bits.
 ///
 ///     job       4 of its conditions, file, client ‖ posted, reward, three instants ‖ ended ‖ two counts,
-///               settle end ‖ four counts, logs, finder ‖ unrevealed
+///               reclaim end ‖ four counts, logs, finder ‖ unrevealed
 ///     trainer   owner ‖ revealed ‖ stake, commitment
 ///     claim     owner ‖ stake, group ‖ place ‖ slot ‖ collected, uri
 ///     group     root, last, match, spokesman ‖ slots ‖ deaths ‖ until ‖ at risk, number of members; these elsewhere, 8 a word
@@ -42,7 +42,7 @@ abstract contract Reading is Kept {
         job.commitments = uint8(_field(word, 200, 8));
         job.reveals = uint8(_field(word, 208, 8));
         word = words[4];
-        job.settleEnd = uint64(_field(word, 0, 64));
+        job.reclaimEnd = uint64(_field(word, 0, 64));
         job.openMatches = uint32(_field(word, 64, 32));
         job.waiting = uint32(_field(word, 96, 32));
         job.founded = uint32(_field(word, 128, 32));

@@ -6,7 +6,7 @@ import {Encodings} from "../commit/Encodings.sol";
 import {IJobs} from "../interfaces/IJobs.sol";
 import {IJudge} from "../interfaces/IJudge.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
-import {Docket, IReferee, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
+import {IReferee, Match, MatchTerms, Phase, Position, Reason} from "../interfaces/IReferee.sol";
 import {Clock} from "./Clock.sol";
 
 /// @title MatchBase
@@ -41,13 +41,13 @@ abstract contract MatchBase is IReferee, Timed {
     }
 
     /// @dev The same, for a move that goes by what the match is about.
-    function _begin(uint256 matchId, Docket calldata docket, Position calldata here, Phase want)
+    function _begin(uint256 matchId, MatchTerms calldata matchTerms, Position calldata here, Phase want)
         internal
         returns (Match storage m)
     {
         m = _begin(matchId, here, want);
-        uint256 have = uint256(Encodings.hash(m.jobs, m.jobId, docket));
-        if (have != matchId) revert AnotherDocket(have, matchId);
+        uint256 have = uint256(Encodings.hash(m.jobs, m.jobId, matchTerms));
+        if (have != matchId) revert AnotherMatch(have, matchId);
     }
 
     /// @dev A side posts its half, once at each position.

@@ -6,11 +6,11 @@ import {Descents} from "../commit/Descents.sol";
 import {Records} from "../commit/Records.sol";
 import {IPanel} from "../interfaces/IPanel.sol";
 import {
-    Docket,
     Evidence,
     Exhibit,
     LogProof,
     Match,
+    MatchTerms,
     Phase,
     Position,
     Reason,
@@ -35,36 +35,39 @@ abstract contract Node is MatchBase {
         emit RecordOpened(matchId, side, record);
     }
 
-    function judgeStructure(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata)
-        external
-    {
-        _conclude(matchId, docket, here);
+    function judgeStructure(
+        uint256 matchId,
+        MatchTerms calldata matchTerms,
+        Position calldata here,
+        Exhibit calldata
+    ) external {
+        _conclude(matchId, matchTerms, here);
     }
 
     function judgeInput(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata,
         Evidence calldata
     ) external {
-        _conclude(matchId, docket, here);
+        _conclude(matchId, matchTerms, here);
     }
 
     function judgeLog(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Exhibit calldata,
         LogProof calldata
     ) external {
-        _conclude(matchId, docket, here);
+        _conclude(matchId, matchTerms, here);
     }
 
-    function submit(uint256 matchId, Docket calldata docket, Position calldata here, Exhibit calldata)
+    function submit(uint256 matchId, MatchTerms calldata matchTerms, Position calldata here, Exhibit calldata)
         external
     {
-        Match storage m = _begin(matchId, docket, here, Phase.Open);
+        Match storage m = _begin(matchId, matchTerms, here, Phase.Open);
         bytes memory filed = Calls.ask(address(JUDGE), msg.sig);
 
         m.phase = Phase.Hearing;
@@ -73,15 +76,17 @@ abstract contract Node is MatchBase {
         Calls.tell(address(PANEL), IPanel.hear.selector, filed);
     }
 
-    function ruled(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders) external {
+    function onHearingDecided(uint256 matchId, uint8 losers, Reason reason, address[] calldata deciders)
+        external
+    {
         if (msg.sender != address(PANEL)) revert NotPanel(msg.sender);
         // INVARIANT: the panel says it once for each match that was submitted, so the phase is Hearing.
         _decide(_matches[matchId], matchId, losers, reason, deciders);
     }
 
     /// @dev The match ends as the judge says.
-    function _conclude(uint256 matchId, Docket calldata docket, Position calldata here) private {
-        Match storage m = _begin(matchId, docket, here, Phase.Open);
+    function _conclude(uint256 matchId, MatchTerms calldata matchTerms, Position calldata here) private {
+        Match storage m = _begin(matchId, matchTerms, here, Phase.Open);
         (uint8 losers, Reason reason) = abi.decode(Calls.ask(address(JUDGE), msg.sig), (uint8, Reason));
         _decide(m, matchId, losers, reason);
     }

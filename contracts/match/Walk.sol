@@ -5,7 +5,7 @@ import {Descent, Descents} from "../commit/Descents.sol";
 import {Hash} from "../commit/Hash.sol";
 import {Merkle} from "../commit/Merkle.sol";
 import {Programs} from "../commit/Programs.sol";
-import {Docket, Match, Phase, Position, Reason} from "../interfaces/IReferee.sol";
+import {Match, MatchTerms, Phase, Position, Reason} from "../interfaces/IReferee.sol";
 import {Program} from "../interfaces/JobTypes.sol";
 import {Agreed} from "./Agreed.sol";
 import {MatchBase} from "./MatchBase.sol";
@@ -32,13 +32,13 @@ abstract contract Walk is MatchBase {
 
     function descend(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         Descent calldata way,
         bytes32 previous,
         bytes32[] calldata previousPath
     ) external {
-        Match storage m = _begin(matchId, docket, here, Phase.Walk);
+        Match storage m = _begin(matchId, matchTerms, here, Phase.Walk);
         uint8 height = m.height;
         uint8 levels = Descents.check(_tag(m), here.node, height, way);
 
@@ -52,25 +52,28 @@ abstract contract Walk is MatchBase {
         to.node = [way.node0, way.node1];
         emit Descended(matchId, height, index, way.node0, way.node1);
 
-        bool needsPrevious = height == 0 && _atLeaf(m, matchId, docket.program, to, previous, previousPath);
+        bool needsPrevious =
+            height == 0 && _atLeaf(m, matchId, matchTerms.program, to, previous, previousPath);
         if (!needsPrevious && (previous != 0 || previousPath.length != 0)) revert PreviousNotNeeded();
         _keep(m, to);
     }
 
     function refine(
         uint256 matchId,
-        Docket calldata docket,
+        MatchTerms calldata matchTerms,
         Position calldata here,
         uint8 side,
         bytes32 root,
         bytes32[] calldata lastPath
     ) external {
-        Match storage m = _begin(matchId, docket, here, Phase.Refine);
+        Match storage m = _begin(matchId, matchTerms, here, Phase.Refine);
         _post(m, matchId, side);
         // SAFETY: a finer root is not bound by any hash but its last leaf, so only the side itself may post it.
-        if (msg.sender != docket.players[side]) revert NotSpokesman(msg.sender, docket.players[side]);
+        if (msg.sender != matchTerms.players[side]) {
+            revert NotSpokesman(msg.sender, matchTerms.players[side]);
+        }
         uint64 length = m.end - m.start;
-        (uint8 level, uint64 count) = _finer(docket.program.strides, length);
+        (uint8 level, uint64 count) = _finer(matchTerms.program.strides, length);
         Merkle.check(Hash.RUN_TREE, root, here.node[side], count - 1, Merkle.depth(count), lastPath);
 
         Position memory to = here;

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Records} from "../commit/Records.sol";
-import {Dispute, IBench} from "../interfaces/ICourt.sol";
+import {Dispute, ITrialClient} from "../interfaces/ICourt.sol";
 import {Hearing, HearingPhase, Submission} from "../interfaces/IPanel.sol";
 import {Reason, Record} from "../interfaces/IReferee.sol";
 import {Verifier} from "../interfaces/IVerifierRegistry.sol";
@@ -11,7 +11,7 @@ import {Votes} from "./Votes.sol";
 
 /// @title Appeals
 /// @notice Trials: in place of a verdict, on appeal from one, and of those who signed one that did not hold.
-abstract contract Appeals is Votes, IBench {
+abstract contract Appeals is Votes, ITrialClient {
     // ------------------------------------------------------------------ storage
 
     /// @notice Whose work it was gets half of what is lost. NOTE: at most half, so that nobody profits from losing to himself.
@@ -89,7 +89,7 @@ abstract contract Appeals is Votes, IBench {
         emit Tried(hearingId, trialId, players);
     }
 
-    function ruled(uint256 id, uint8 losers, bool late) external nonReentrant {
+    function onTrialDecided(uint256 id, uint8 losers, bool late) external nonReentrant {
         if (msg.sender != address(COURT)) revert NotCourt(msg.sender);
         uint256 hearingId = id & ~NUMBER;
         Hearing storage h = _hearings[hearingId];
@@ -98,16 +98,16 @@ abstract contract Appeals is Votes, IBench {
         Reason reason = late ? Reason.Timeout : Reason.Operator;
         if (h.losers == NOBODY) {
             _close(h, hearingId);
-            return _settle(h, hearingId, losers, reason, new address[](0));
+            return _decideHearing(h, hearingId, losers, reason, new address[](0));
         }
         uint8 cleared = h.losers & ~losers;
         if (cleared == NOBODY) {
             _refund(h, losers);
             _close(h, hearingId);
-            return _settle(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
+            return _decideHearing(h, hearingId, losers, reason, _votes[hearingId][h.verdict]);
         }
         _accuse(h, hearingId, cleared & 1 != 0 ? 0 : 1);
-        _settle(h, hearingId, losers, reason, new address[](0));
+        _decideHearing(h, hearingId, losers, reason, new address[](0));
     }
 
     function proceed(uint256 hearingId, Submission calldata submission) external nonReentrant {
@@ -117,7 +117,7 @@ abstract contract Appeals is Votes, IBench {
         _after(h.until);
         if (phase == HearingPhase.Ruled) {
             _close(h, hearingId);
-            _settle(
+            _decideHearing(
                 h, hearingId, _others(submission, h.verdict), Reason.Operator, _votes[hearingId][h.verdict]
             );
         } else {

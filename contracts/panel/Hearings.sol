@@ -78,15 +78,15 @@ abstract contract Hearings is Escrow, IPanel, Timed {
     }
 
     /// @dev Ends the match. SAFETY: the state is final before the call.
-    function _settle(
+    function _decideHearing(
         Hearing storage h,
         uint256 hearingId,
         uint8 losers,
         Reason reason,
         address[] memory deciders
     ) internal {
-        emit Settled(hearingId, losers);
-        IReferee(h.referee).ruled(h.matchId, losers, reason, deciders);
+        emit HearingDecided(hearingId, losers);
+        IReferee(h.referee).onHearingDecided(h.matchId, losers, reason, deciders);
     }
 
     // ------------------------------------------------------------------ views

@@ -2,7 +2,7 @@
 // bound by memory: fused.c, which reads them in turns, gets half the bandwidth. The arithmetic is that
 // expression's, operator by operator.
 
-#include "maps.h"
+#include "unary.h"
 #include <math.h>
 
 #define GRAIN (THREAD_WORK / 2)

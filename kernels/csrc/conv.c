@@ -279,17 +279,17 @@ OPERATOR(conv2d_input_grad) {
     return input_grad(CALL, 0);
 }
 
-// The same operators with results in binary64, in an order of their own (repops/wide_conv.py): no tap that
+// The same operators with results in binary64, in an order of their own (repops/f64_conv.py): no tap that
 // does not exist is multiplied.
 
-OPERATOR(wide_conv2d) {
+OPERATOR(f64_conv2d) {
     return forward(CALL, 1);
 }
 
-OPERATOR(wide_conv2d_weight_grad) {
+OPERATOR(f64_conv2d_weight_grad) {
     return weight_grad(CALL, 1);
 }
 
-OPERATOR(wide_conv2d_input_grad) {
+OPERATOR(f64_conv2d_input_grad) {
     return input_grad(CALL, 1);
 }

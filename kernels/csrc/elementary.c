@@ -1,7 +1,7 @@
 // The operators exp, log, erf, tanh, sin, cos, log1p and pow. Correctly rounded, so the three instruction
-// sets may compute in different ways and still give the same bits; see maps.h for the ways.
+// sets may compute in different ways and still give the same bits; see unary.h for the ways.
 
-#include "maps.h"
+#include "unary.h"
 #include "broadcast.h"
 
 #define GRAIN (THREAD_WORK / 4)

@@ -3,9 +3,9 @@
 //
 // A function evaluates in binary64 (`name_f64`, relative error below 2^-51) and rounds to binary32. That goes
 // wrong only where the true value is within the error of a midpoint of two floats. Where the binary64 value
-// is within SETTLE, twice that error, the result comes from a table (hard_cases.h) if the input is there: it
-// holds all inputs whose true value is that near. So the binary64 value may differ between machines (fma or
-// not), and the result may not.
+// is within UNDECIDED, twice that error, the result comes from a table (hard_cases.h) if the input is there:
+// it holds all inputs whose true value is that near. So the binary64 value may differ between machines (fma
+// or not), and the result may not.
 
 #ifndef REPOPS_ELEMENTARY_H
 #define REPOPS_ELEMENTARY_H
@@ -21,7 +21,7 @@
 #define MULADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-#define SETTLE 0x1p-50
+#define UNDECIDED 0x1p-50
 #define INFINITE f32_of(0x7F800000)
 #define NOT_A_NUMBER f32_of(0x7FC00000)
 #define ROUND_MAGIC 0x1.8p52 // adding and subtracting rounds to an integer, which stands in the low bits
@@ -47,8 +47,8 @@ FN double with_sign_of64(double x, double sign) {
 #include "hard_cases.h"
 
 // y rounded to binary32, or what the table has for x if y is too near to a midpoint.
-FN float settle(double y, float x, const uint32_t (*hard)[2], int rows) {
-    const float low = (float)(y - y * SETTLE), high = (float)(y + y * SETTLE);
+FN float decide(double y, float x, const uint32_t (*hard)[2], int rows) {
+    const float low = (float)(y - y * UNDECIDED), high = (float)(y + y * UNDECIDED);
     if (low == high) return low;
     for (int i = 0; i < rows; i++)
         if (hard[i][0] == (uint32_t)bits_of(x)) return f32_of((int32_t)hard[i][1]);
@@ -86,7 +86,7 @@ FN double exp_f64(double x) {
 
 FN float exp_f32(float x) {
     if (x != x) return x;
-    return settle(exp_f64((double)x), x, exp_hard, HARD(exp_hard));
+    return decide(exp_f64((double)x), x, exp_hard, HARD(exp_hard));
 }
 
 // k ln2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = 2 atanh(s), s = f / (f + 2).
@@ -127,7 +127,7 @@ FN float log_f32(float x) {
     if (x == 0.0f) return -INFINITE;
     if (x < 0.0f) return NOT_A_NUMBER;
     if (!(x < INFINITE)) return x;
-    return settle(log_f64((double)x), x, log_hard, HARD(log_hard));
+    return decide(log_f64((double)x), x, log_hard, HARD(log_hard));
 }
 
 // NOTE: 1 + x is exact unless x is so small that k = 0, where x itself is used, or above 2^29, where a
@@ -142,7 +142,7 @@ FN float log1p_f32(float x) {
     if (x == -1.0f) return -INFINITE;
     if (x < -1.0f) return NOT_A_NUMBER;
     if (!(x < INFINITE) || x == 0.0f) return x;
-    return settle(log1p_f64((double)x), x, log1p_hard, HARD(log1p_hard));
+    return decide(log1p_f64((double)x), x, log1p_hard, HARD(log1p_hard));
 }
 
 // tanh(a) = t / (t + 2), t = exp(2 a) - 1 = 2^k tail + (2^k - 1), whose last term is exact. From 10 on it
@@ -158,7 +158,7 @@ FN double tanh_f64(double x) {
 FN float tanh_f32(float x) {
     const float size = magnitude(x);
     if (x != x || x == 0.0f) return x;
-    return with_sign_of(settle(tanh_f64((double)size), size, tanh_hard, HARD(tanh_hard)), x);
+    return with_sign_of(decide(tanh_f64((double)size), size, tanh_hard, HARD(tanh_hard)), x);
 }
 
 // erf(x) / x around c = 0, 1/4, ..., 4 as a polynomial in |x| - c, ascending: Chebyshev interpolations on
@@ -244,7 +244,7 @@ FN double erf_f64(double x) {
 FN float erf_f32(float x) {
     const float size = magnitude(x);
     if (x != x) return x;
-    return with_sign_of(settle(erf_f64((double)size), size, erf_hard, HARD(erf_hard)), x);
+    return with_sign_of(decide(erf_f64((double)size), size, erf_hard, HARD(erf_hard)), x);
 }
 
 #include "trig.h"

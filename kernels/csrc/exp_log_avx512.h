@@ -1,10 +1,10 @@
-// exp and log of eight binary64 for AVX-512: what maps_avx512.c rounds, and pow_avx512.c puts together.
+// exp and log of eight binary64 for AVX-512: what unary_avx512.c rounds, and pow_avx512.c puts together.
 
 #ifndef REPOPS_EXP_LOG_AVX512_H
 #define REPOPS_EXP_LOG_AVX512_H
 
 #include "elementary.h"
-#include "maps_avx512.h"
+#include "vectors_avx512.h"
 
 // ---------------------------------------------------------------------------------------------------- exp
 

@@ -1,7 +1,7 @@
 // Several operators in one pass: a tile of elements goes through a whole expression while it is in the
-// first-level cache. Each instruction is a kernel of rows.h or maps.h, so the bits are those of the operators
-// one by one. Those of narrow.h round what they compute to a grid; where one of them is in doubt, so is the
-// whole result.
+// first-level cache. Each instruction is a kernel of rows.h or unary.h, so the bits are those of the
+// operators one by one. Those of grid.h round what they compute to a grid; where one of them is in doubt, so
+// is the whole result.
 //
 // The elements form rows of n. A value varies along the row, or is one item a row (a row's maximum, say), and
 // may be the same for all rows. The program is a list of phases; a phase goes over the row tile by tile, and
@@ -14,8 +14,8 @@
 // Short rows are worked on several at once. The program is made, checked and described in repops/fusion.py.
 // It is trusted, as the kernels' callers are.
 
-#include "maps.h"
-#include "narrow.h"
+#include "unary.h"
+#include "grid.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@
 #define MAX_CODE 256
 
 enum place { INPUT, OUTPUT, TEMPORARY, KEPT, ITEM };
-enum kind { ROW_KERNEL, MAP, SELECT_KERNEL, REDUCTION, NARROW };
+enum kind { ROW_KERNEL, UNARY_KERNEL, SELECT_KERNEL, REDUCTION, GRID_KERNEL_CALL };
 enum outcome { DONE, NO_MEMORY, IN_DOUBT };
 
 typedef struct {
@@ -52,7 +52,7 @@ typedef struct {
     int64_t inputs, outputs, temporaries, kept, items;    // how many of each place
     int64_t constants, values, phases, reductions, grain; // grain: elements that are worth a thread
     int64_t passing; // outputs go past the caches, which do not hold them
-    int64_t bits;    // of the grid that narrow kernels round to
+    int64_t bits;    // of the grid that grid kernels round to
     int64_t words[];
 } header;
 
@@ -115,7 +115,7 @@ static void frame_reach(const program *p, frame *f, int64_t k) {
     f->reach[k] = !f->pitch[i->result] ? ONCE : i->kind == REDUCTION ? BY_ROW : ITEMS;
     if (f->reach[k] == ITEMS && result->varies) f->reach[k] = flat && moves ? FLAT : BY_ROW;
     // A map has no strides: the operand of one that gives items must be items.
-    if (f->reach[k] == ITEMS && i->kind == MAP && !moves) f->reach[k] = BY_ROW;
+    if (f->reach[k] == ITEMS && i->kind == UNARY_KERNEL && !moves) f->reach[k] = BY_ROW;
     if ((f->reach[k] == ITEMS || f->reach[k] == FLAT) && !even) f->reach[k] = BY_ROW;
 }
 
@@ -176,11 +176,11 @@ static void call_kernel(const program *p, frame *f, const instruction *i, int64_
     }
     if (i->kind == ROW_KERNEL)
         ((row_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2]);
-    else if (i->kind == MAP) // its operand varies if its result does
+    else if (i->kind == UNARY_KERNEL) // its operand varies if its result does
         ((map *)i->kernel)((float *)x[0], (const float *)x[1], n);
-    else if (i->kind == NARROW)
-        ((narrow_kernel *)i->kernel)(n, (float *)x[0], (const float *)x[1], s[1], (const float *)x[2], s[2],
-                                     (int)p->h->bits, &f->doubt);
+    else if (i->kind == GRID_KERNEL_CALL)
+        ((grid_kernel *)i->kernel)(n, (float *)x[0], (const float *)x[1], s[1], (const float *)x[2], s[2],
+                                   (int)p->h->bits, &f->doubt);
     else
         ((select_kernel *)i->kernel)(n, x[0], x[1], s[1], x[2], s[2], x[3], s[3]);
 }
@@ -325,7 +325,7 @@ REPOPS_EXPORT int repops_fused(const int64_t *words, void *const *data, int thre
 static const struct {
     const char *name;
     map *const *kernel;
-} named_maps[] = {
+} named_unary[] = {
     {"exp_f32", exp_map},   {"log_f32", log_map}, {"log1p_f32", log1p_map}, {"erf_f32", erf_map},
     {"tanh_f32", tanh_map}, {"sin_f32", sin_map}, {"cos_f32", cos_map},     {NULL, NULL},
 };
@@ -337,14 +337,14 @@ REPOPS_EXPORT void *repops_kernel(const char *name, int isa, int64_t *kind) {
         if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
     if (!strcmp(name, "pow_f32")) return (void *)pow_rows[isa];
     if (!strcmp(name, "exp_sub_f32")) return (void *)exp_sub_rows[isa];
-    *kind = MAP;
-    for (int k = 0; named_maps[k].name; k++)
-        if (!strcmp(named_maps[k].name, name)) return (void *)named_maps[k].kernel[isa];
+    *kind = UNARY_KERNEL;
+    for (int k = 0; named_unary[k].name; k++)
+        if (!strcmp(named_unary[k].name, name)) return (void *)named_unary[k].kernel[isa];
     *kind = SELECT_KERNEL;
     for (const named_select *k = named_selects; k->name; k++)
         if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
-    *kind = NARROW;
-    for (const named_narrow *k = named_narrows; k->name; k++)
+    *kind = GRID_KERNEL_CALL;
+    for (const named_grid_kernel *k = named_grid_kernels; k->name; k++)
         if (!strcmp(k->name, name)) return (void *)k->kernel[isa];
     *kind = REDUCTION;
     for (const named_reduction *k = named_reductions; k->name; k++)

@@ -137,7 +137,7 @@ static void multiply(const plan *p, const part *s, const panel *columns, const v
 // What one thread packs: panels of A, binary64 as well if that is wanted, and one of B.
 typedef struct {
     float *a, *b;
-    double *a_wide;
+    double *a_f64;
 } buffers;
 
 // Rows m0 <= m < m1 of the panels n0 <= n < n1 of every part.
@@ -146,7 +146,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
     const gemm *g = p->g;
     const int64_t height = p->kernel->height, width = p->kernel->width;
     const int64_t panels = ceil_div(m1 - m0, height), total = count_of(&g->taps);
-    void *const panel_a = g->binary64 ? (void *)to->a_wide : to->a;
+    void *const panel_a = g->binary64 ? (void *)to->a_f64 : to->a;
     taps t;
     panel columns;
     memset(&columns, 0, offsetof(panel, exists)); // of a short panel, more is looked at
@@ -156,7 +156,7 @@ static void tile(const plan *p, int64_t batch, int64_t m0, int64_t m1, int64_t n
         int64_t place[CHUNK];
         if (depth) expand(&g->taps, &g->a_tap, counters_at(&g->taps, k), depth, place);
         pack_a(p, batch, m0, m1, place, depth, to->a);
-        if (g->binary64) widen(to->a, panels * height * depth, to->a_wide, p->isa);
+        if (g->binary64) to_f64(to->a, panels * height * depth, to->a_f64, p->isa);
         for (int64_t i = 0; i < g->parts; i++) {
             part s;
             g->find_part(g->context, i, &s);
@@ -203,8 +203,8 @@ static void range(void *context, int64_t begin, int64_t end) {
     const size_t of_a = (size_t)(ceil_div(tile_m * depth, 16) * 64);
     const buffers to = {.a = aligned_alloc(64, of_a),
                         .b = aligned_alloc(64, (size_t)(ceil_div(width * depth, 16) * 64)),
-                        .a_wide = g->binary64 ? aligned_alloc(64, 2 * of_a) : 0};
-    if (to.a && to.b && (to.a_wide || !g->binary64)) {
+                        .a_f64 = g->binary64 ? aligned_alloc(64, 2 * of_a) : 0};
+    if (to.a && to.b && (to.a_f64 || !g->binary64)) {
         for (int64_t i = begin; i < end; i++) {
             const int64_t m = i % p->tiles_m, n = i / p->tiles_m % p->tiles_n;
             tile(p, i / p->tiles_m / p->tiles_n, bound(panels_m, m, p->tiles_m) * height,
@@ -216,7 +216,7 @@ static void range(void *context, int64_t begin, int64_t end) {
     }
     free(to.a);
     free(to.b);
-    free(to.a_wide);
+    free(to.a_f64);
 }
 
 #define TILE_ROWS 240          // of binary32, of binary64 half as many: 480 KiB, in the second-level cache
@@ -235,7 +235,7 @@ static int reads_directly(const gemm *g) {
 }
 
 int gemm_run(const gemm *g, int threads, enum isa isa) {
-    const product_kernel *kernel = g->binary64 ? wide_kernels[isa] : &microkernels[isa]->product;
+    const product_kernel *kernel = g->binary64 ? f64_kernels[isa] : &microkernels[isa]->product;
     plan p;
     p.g = g, p.kernel = kernel, p.moves = microkernels[isa], p.isa = isa, p.failed = 0;
     const int64_t total = g->batch * g->rows * g->columns;

@@ -71,10 +71,10 @@ extern const microkernel *const microkernels[ISA_COUNT];
 extern const microkernel avx2_kernel, avx512_kernel;
 #endif
 
-// Of binary64 results from binary32 operands (microkernel_wide.h).
-extern const product_kernel *const wide_kernels[ISA_COUNT];
+// Of binary64 results from binary32 operands (microkernel_f64.h).
+extern const product_kernel *const f64_kernels[ISA_COUNT];
 #if defined(__x86_64__)
-extern const product_kernel avx2_wide, avx512_wide;
+extern const product_kernel avx2_f64, avx512_f64;
 #endif
 
 #endif

@@ -19,11 +19,11 @@ void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width
     }
 }
 
-BODY widen_panels_body(const float *from, int64_t n, double *to) {
+BODY panels_to_f64_body(const float *from, int64_t n, double *to) {
     for (int64_t i = 0; i < n; i++) to[i] = from[i];
 }
-VARIANTS(widen_panels, (const float *from, int64_t n, double *to), (from, n, to))
+VARIANTS(panels_to_f64, (const float *from, int64_t n, double *to), (from, n, to))
 
-void widen(const float *from, int64_t n, double *to, enum isa isa) {
-    widen_panels[isa](from, n, to);
+void to_f64(const float *from, int64_t n, double *to, enum isa isa) {
+    panels_to_f64[isa](from, n, to);
 }

@@ -37,6 +37,6 @@ typedef struct {
 void pack(const gathered *g, const microkernel *kernel, float *to, int64_t width);
 
 // to[i] = from[i]
-void widen(const float *from, int64_t n, double *to, enum isa isa);
+void to_f64(const float *from, int64_t n, double *to, enum isa isa);
 
 #endif

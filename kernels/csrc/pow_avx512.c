@@ -1,4 +1,4 @@
-// pow for AVX-512, by the rule of maps_avx512.c: a result that might round otherwise, or is out of the
+// pow for AVX-512, by the rule of unary_avx512.c: a result that might round otherwise, or is out of the
 // ordinary, is left to the scalar function.
 
 #if defined(__x86_64__)
@@ -16,7 +16,7 @@
 #define MULADD(a, b, c) __builtin_fma(a, b, c)
 #include "elementary.h"
 #include "exp_log_avx512.h"
-#include "maps.h"
+#include "unary.h"
 
 // exp(y log|x|). The logarithm is within 2^-50, so the product, below 2^7, within 2^-43.
 FN __m512d pow_lanes(__m512d x, __m512d y) {
@@ -35,13 +35,13 @@ FN __mmask8 subnormal(__m512d v) {
 // half then tells whether it is odd.
 FN __m512 pow_16(__m512 x, __m512 y, __mmask16 *again) {
     const __m512 size = size_of(x);
-    const wide base = widen(size), exponent = widen(y);
-    const wide v = {pow_lanes(base.low, exponent.low), pow_lanes(base.high, exponent.high)};
+    const f64x16 base = to_f64(size), exponent = to_f64(y);
+    const f64x16 v = {pow_lanes(base.low, exponent.low), pow_lanes(base.high, exponent.high)};
     const __mmask16 ordinary =
         positive_finite(size) & _mm512_cmp_ps_mask(size_of(y), _mm512_set1_ps(0x1p24f), _CMP_LT_OQ);
     *again = uncertain(v, 40) | (__mmask16)~ordinary | _mm512_kunpackb(subnormal(v.high), subnormal(v.low));
     const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(x));
-    __m512 result = narrow(v);
+    __m512 result = to_f32(v);
     if (negative) {
         const __m512d half = ALL(0.5);
         const __mmask16 whole = _mm512_kunpackb(is_integer(exponent.high), is_integer(exponent.low));

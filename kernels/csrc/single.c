@@ -1,10 +1,10 @@
 // One IEEE-754 operation on binary32 operands in binary64, rounded to grid(b), of arrays that broadcast: what
 // the mode rounded-f64 makes of arithmetic below 32 bits, operator by operator.
 
-#include "narrow.h"
+#include "grid.h"
 
 typedef struct {
-    narrow_kernel *kernel;
+    grid_kernel *kernel;
     const float *a, *b;
     const int64_t *first_a, *first_b; // where each row begins
     float *out;
@@ -25,12 +25,12 @@ static void single_range(void *context, int64_t begin, int64_t end) {
 }
 
 // out[rows][columns] = a operation b; row r of an operand begins at first[r], its elements are step (0 or 1)
-// apart. The operation is a place in named_narrows.
+// apart. The operation is a place in named_grid_kernels.
 REPOPS_EXPORT void repops_single(int operation, int64_t rows, int64_t columns, const float *a,
                                  const int64_t *first_a, int64_t step_a, const float *b,
                                  const int64_t *first_b, int64_t step_b, int64_t bits, float *out,
                                  int threads, int isa) {
-    single c = {.kernel = named_narrows[operation].kernel[isa],
+    single c = {.kernel = named_grid_kernels[operation].kernel[isa],
                 .a = a,
                 .b = b,
                 .first_a = first_a,

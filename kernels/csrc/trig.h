@@ -91,13 +91,13 @@ FN double sin_shifted(float size, int32_t shift) {
 FN float sin_f32(float x) {
     const float size = magnitude(x);
     if (!(size < INFINITE)) return x - x;
-    return with_sign_of(settle(sin_shifted(size, 0), size, sin_hard, HARD(sin_hard)), x);
+    return with_sign_of(decide(sin_shifted(size, 0), size, sin_hard, HARD(sin_hard)), x);
 }
 
 FN float cos_f32(float x) {
     const float size = magnitude(x);
     if (!(size < INFINITE)) return x - x;
-    return settle(sin_shifted(size, 1), size, cos_hard, HARD(cos_hard));
+    return decide(sin_shifted(size, 1), size, cos_hard, HARD(cos_hard));
 }
 
 #endif

@@ -5,7 +5,7 @@
 // i * step + t * reach - padding, if there is such a place. In one direction each window gets the root of the
 // sum over its taps; in the other (`turned`) each place gets that over the windows that have it as a tap.
 //
-// NOTE: as in wide.c the order of the sums is nobody's rule.
+// NOTE: as in f64.c the order of the sums is nobody's rule.
 
 #include "repops.h"
 #include <math.h>

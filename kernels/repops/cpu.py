@@ -24,7 +24,7 @@ from .tensors import NUMPY_DTYPE, PLAIN, Array, Call, call_of, freeze, specs_of
 VIEWS = ("reshape",)  # the result shares the input's memory; no kernel
 
 
-class Plan(NamedTuple):
+class CpuCall(NamedTuple):
     """A prepared call. `signature` is the C struct of kernels/csrc/repops.h and is kept alive by the plan."""
 
     kernel: Callable[..., int]
@@ -50,7 +50,7 @@ class Bound(NamedTuple):
 
 
 MAX_PLANS = 16384  # a training run has a few hundred
-_plans: dict[Any, Plan] = {}
+_plans: dict[Any, CpuCall] = {}
 
 _threads = int(os.environ.get("REPOPS_NUM_THREADS") or len(os.sched_getaffinity(0)))
 _isa = isa_code(os.environ["REPOPS_ISA"]) if os.environ.get("REPOPS_ISA") else BEST_ISA
@@ -103,14 +103,14 @@ def bind(name: str, inputs: Sequence[Spec], attrs: Attrs, addresses: Sequence[in
 
 
 @lru_cache(maxsize=MAX_PLANS)
-def prepare(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> Plan:
+def prepare(name: str, inputs: tuple[Spec, ...], attrs: tuple[tuple[str, Any], ...]) -> CpuCall:
     """What does not depend on the data of a call."""
     call = call_of(name, inputs, attrs)
     signature = signature_words(call)
     kernel = getattr(LIBRARY, f"repops_{name}")
     kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     pack = struct.Struct(f"{len(call.inputs) + len(call.outputs)}P").pack
-    return Plan(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
+    return CpuCall(kernel, signature, signature.ctypes.data, output_layout(call.outputs), pack)
 
 
 def execute(

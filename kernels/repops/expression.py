@@ -72,7 +72,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Node:
+class ExpressionNode:
     """One operator of an expression."""
 
     op: str
@@ -88,7 +88,7 @@ class Expression:
     inputs: tuple[Spec, ...]
     name: str
     names: tuple[str, ...]  # of the inputs
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[ExpressionNode] = field(default_factory=list)
     outputs: tuple[int, ...] = ()
 
     def spec(self, number: int) -> Spec:
@@ -122,7 +122,7 @@ class Recorder:
         key = (name, numbers, freeze(op.normalize(attrs)))
         if key not in self._known:
             number = len(self.expression.inputs) + len(self.expression.nodes)
-            self.expression.nodes.append(Node(*key, outputs[0]))
+            self.expression.nodes.append(ExpressionNode(*key, outputs[0]))
             self._known[key] = Symbol(number, *outputs[0])
         return self._known[key]
 
@@ -163,7 +163,7 @@ def record(function: Callable[..., Any], inputs: Sequence[Spec], **options: Any)
     return expression
 
 
-def live(expression: Expression) -> list[tuple[int, Node]]:
+def live(expression: Expression) -> list[tuple[int, ExpressionNode]]:
     """The nodes that an output needs, with their numbers, in order."""
     first = len(expression.inputs)
     needed = set(expression.outputs)

@@ -31,13 +31,13 @@ GRAIN = 1 << 19  # elements times instructions, below which a second thread cost
 
 ARITHMETIC = ("add_f32", "sub_f32", "mul_f32", "div_f32", "sqrt_f32")
 FUNCTIONS = ("exp_f32", "log_f32", "log1p_f32", "erf_f32", "tanh_f32", "sin_f32", "cos_f32", "rsqrt_f32")
-"""What there are kernels of that round to a grid (csrc/narrow.h)."""
+"""What there are kernels of that round to a grid (csrc/grid.h)."""
 IN_DOUBT = 2
 """Instead of 0, returned by a fused kernel whose results are of no use: a function's value is too near to a midpoint of
 the grid. NOTE: whoever then computes in another way needs the operands, so no result may take the place of one."""
 
 
-class Plan(Schedule):
+class FusionPlan(Schedule):
     """A schedule as the words of fused.c for one instruction set. Raises NotFusibleError.
 
     Below 32 bits each result of arithmetic, and of a function, is computed in binary64 and rounded to grid(bits).
@@ -104,7 +104,7 @@ class Plan(Schedule):
             return name
         if name in ("pow_f32", "cast_i64_f32", "sum_f32"):
             raise NotFusibleError("no kernel that rounds to a grid", name=name, bits=self.bits)
-        return f"narrow_{name.removesuffix('_f32')}" if name in ARITHMETIC + FUNCTIONS else name
+        return f"grid_{name.removesuffix('_f32')}" if name in ARITHMETIC + FUNCTIONS else name
 
 
 LIBRARY.repops_kernel.restype = ctypes.c_void_p
@@ -137,13 +137,13 @@ class Fused:
         self.outputs = cpu.output_layout([expression.spec(number) for number in distinct])
         self._order = [distinct.index(number) for number in expression.outputs]
         self._pack = struct.Struct(f"{len(expression.inputs) + len(distinct)}P").pack
-        self._plans: dict[int, tuple[Plan, int]] = {}
+        self._plans: dict[int, tuple[FusionPlan, int]] = {}
         self._plan(cpu.get_isa())  # refuses here what cannot be fused
 
-    def _plan(self, isa: int) -> tuple[Plan, int]:
+    def _plan(self, isa: int) -> tuple[FusionPlan, int]:
         """The plan, which keeps its words alive, and their address."""
         if isa not in self._plans:
-            plan = Plan(self.expression, isa, self._strides, self._bits)
+            plan = FusionPlan(self.expression, isa, self._strides, self._bits)
             self._plans[isa] = plan, plan.words.ctypes.data
         return self._plans[isa]
 
@@ -213,7 +213,7 @@ class Fused:
         plan = self._plan(cpu.get_isa())[0]
         return plan.kept * 8 * plan.geometry.n
 
-    def _check_out(self, plan: Plan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
+    def _check_out(self, plan: FusionPlan, inputs: Sequence[Array], out: Sequence[Array]) -> None:
         name, names = self.expression.name, self.expression.names
         if len(self._order) != len(self.outputs):
             raise ArityError(f"{name}: two outputs are one value, so `out` cannot be given")

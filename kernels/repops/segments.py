@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .expression import Expression, Node, evaluate, live
+from .expression import Expression, ExpressionNode, evaluate, live
 from .opset import MAX_ELEMENTS, OPS, Shape
 from .tensors import Array
 
@@ -64,7 +64,7 @@ class Segments:
                 del values[number]
         return [values[number] for number in self._expression.outputs]
 
-    def _group(self, number: int, node: Node) -> tuple[int, int, Shape, int]:
+    def _group(self, number: int, node: ExpressionNode) -> tuple[int, int, Shape, int]:
         """(level, size, shape, 0) of an elementwise node; any other node is alone and begins a level.
 
         INVARIANT: broadcasting turns a 1 into more, or into 0, which counts as more here. So groups of a level need
@@ -120,7 +120,9 @@ class Segments:
         part = Expression(tuple(whole.spec(i) for i in order), whole.name, tuple(f"value {i}" for i in order))
         for number in sorted(needed):
             node = self._nodes[number]
-            part.nodes.append(Node(node.op, tuple(place[i] for i in node.inputs), node.attrs, node.spec))
+            part.nodes.append(
+                ExpressionNode(node.op, tuple(place[i] for i in node.inputs), node.attrs, node.spec)
+            )
         part.outputs = tuple(place[number] for number in outputs)
         kernel = self._fuse(part) if len(needed) > 1 else None
         return _Step(

@@ -15,9 +15,9 @@ from repops.expression import Expression, Recorder, Symbol
 from repops.opset import Shape, Spec
 from repops.phases import NotFusibleError
 
-from .graph import REDUCTIONS, Graph, Node
+from .graph import REDUCTIONS, Graph, GraphNode
 from .groups import Groups, Unit, is_scalar
-from .singly import Of, Operand, Operator, Singly
+from .unfused import Of, Operand, Operator, Unfused
 from .views import View, merged_factors, refined, regroup
 
 _COST = {
@@ -50,10 +50,10 @@ class Body:
     reads: list[View]
     expression: Expression | None = None
     strides: list[Shape] = field(default_factory=list)
-    singly: Singly | None = None
+    unfused: Unfused | None = None
 
     @property
-    def node(self) -> Node:
+    def node(self) -> GraphNode:
         """Of a unit that is a single operator."""
         return self.unit.nodes[0]
 
@@ -113,7 +113,7 @@ class Bodies:
     def _find_shared(self) -> None:
         """Decide, in program order, for what one group makes and another reads."""
         graph, unit_of = self.graph, self.groups.unit_of
-        readers: dict[int, list[Node]] = {}
+        readers: dict[int, list[GraphNode]] = {}
         for node in graph.nodes:
             if node.number in unit_of:
                 for source in {graph.root(value) for value in node.inputs}:
@@ -127,7 +127,7 @@ class Bodies:
             if others and not all(self._can_repeat(node, unit, self.groups.units[o]) for o in others):
                 self.stored.add(value)
 
-    def _can_repeat(self, node: Node, unit: Unit, reader: Unit) -> bool:
+    def _can_repeat(self, node: GraphNode, unit: Unit, reader: Unit) -> bool:
         """Whether the reader may compute this node again. Items that it would take are stored then. What has a log is
         computed once."""
         domain = refined(reader.domain or (), unit.domain or ())
@@ -180,7 +180,7 @@ class _Fusion:
         self._bodies, self._graph, self._unit = bodies, bodies.graph, unit
         self._domain = unit.domain or ()
         self._operands: list[tuple[View, tuple[tuple[int, int], ...]]] = []
-        self._order: list[Node] = []
+        self._order: list[GraphNode] = []
         self._find_nodes(writes)
         self._refine()
         inputs = self._inputs()
@@ -204,7 +204,7 @@ class _Fusion:
             [view for _, view, _ in inputs.values()],
             expression,
             [s for *_, s in inputs.values()],
-            self._singly(inputs, writes),
+            self._unfused(inputs, writes),
         )
 
     def _find_nodes(self, writes: tuple[int, ...]) -> None:
@@ -221,7 +221,7 @@ class _Fusion:
             todo += [maker for value in node.inputs if (maker := self._inside(value)) is not None]
         self._order = [found[number] for number in sorted(found)]
 
-    def _inside(self, value: int) -> Node | None:
+    def _inside(self, value: int) -> GraphNode | None:
         """The node that makes an operand, if this body computes it."""
         source = self._graph.root(value)
         maker = self._graph.maker.get(source)
@@ -230,19 +230,19 @@ class _Fusion:
         here = self._bodies.groups.unit_of[maker.number] is self._unit
         return maker if here or source not in self._bodies.stored else None
 
-    def _space(self, node: Node) -> tuple[Shape, bool]:
+    def _space(self, node: GraphNode) -> tuple[Shape, bool]:
         """The shape whose elements the node runs over, and whether they are one a row."""
         shape = self._graph.shape(node.inputs[0] if node.op in REDUCTIONS else node.outputs[0])
         return shape, node.op not in REDUCTIONS and math.prod(shape) != math.prod(self._domain)
 
-    def _factors(self, value: int, node: Node) -> list[tuple[int, int]]:
+    def _factors(self, value: int, node: GraphNode) -> list[tuple[int, int]]:
         """An operand in memory over the node's elements: sizes and strides, outermost first."""
         shape, item = self._space(node)
         view = self._graph.view(value).expand(shape)
         flat = [factor for dim in view.dims for factor in dim]
         return [*flat, (self._unit.row or 1, 0)] if item else flat
 
-    def _outside(self) -> list[tuple[int, Node]]:
+    def _outside(self) -> list[tuple[int, GraphNode]]:
         """The operands that are in memory, with their readers."""
         return [
             (value, node)
@@ -278,7 +278,7 @@ class _Fusion:
     def _key(view: View, strides: Shape) -> _Key:
         return view.base, (view.offset, *strides)
 
-    def _lies(self, value: int, node: Node) -> tuple[View, Shape]:
+    def _lies(self, value: int, node: GraphNode) -> tuple[View, Shape]:
         view = self._graph.view(value)
         strides = self._strides(self._factors(value, node))
         if strides is None or (strides and strides[-1] not in (0, 1)):
@@ -298,12 +298,12 @@ class _Fusion:
         merged = [merged_factors(dim) for dim in dims]
         return tuple(dim[0][1] for dim in merged) if all(len(dim) == 1 for dim in merged) else None
 
-    def _singly(self, inputs: Mapping[_Key, tuple[Spec, View, Shape]], writes: tuple[int, ...]) -> Singly:
+    def _unfused(self, inputs: Mapping[_Key, tuple[Spec, View, Shape]], writes: tuple[int, ...]) -> Unfused:
         """The same nodes for whoever computes them one by one."""
         places = {key: place for place, key in enumerate(inputs)}
-        scalars: dict[int, Node] = {}
+        scalars: dict[int, GraphNode] = {}
 
-        def operand(value: int, node: Node) -> Operand:
+        def operand(value: int, node: GraphNode) -> Operand:
             root = self._graph.root(value)
             if self._is_scalar(value):
                 scalars[root] = self._graph.maker[root]
@@ -323,9 +323,9 @@ class _Fusion:
         )
         given = tuple((spec[0], strides) for spec, _, strides in inputs.values())
         outputs = {value: self._graph.specs[value] for value in writes}
-        return Singly(self._domain, given, outputs, operators, scalars)
+        return Unfused(self._domain, given, outputs, operators, scalars)
 
-    def _apply(self, recorder: Recorder, node: Node, values: dict[int, Symbol]) -> Symbol:
+    def _apply(self, recorder: Recorder, node: GraphNode, values: dict[int, Symbol]) -> Symbol:
         operands = []
         for value in node.inputs:
             if self._is_scalar(value):

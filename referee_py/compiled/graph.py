@@ -21,7 +21,7 @@ VIEWS = frozenset(("reshape", "permute", "expand", "slice"))
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """An operator with the numbers of its values."""
 
     number: int
@@ -31,7 +31,7 @@ class Node:
     outputs: tuple[int, ...]
 
 
-Says = Callable[[Node, Sequence[Spec]], bool]
+Says = Callable[[GraphNode, Sequence[Spec]], bool]
 """Of a node with inputs like these."""
 
 
@@ -52,8 +52,8 @@ class Graph:
         self.step = self.slots + self.constants
         described = [*program.initial, *program.constants]
         self.specs: list[Spec] = [(t.type.dtype, t.type.shape) for t in described] + [(I64, ())]
-        self.nodes: list[Node] = []
-        self.maker: dict[int, Node] = {}
+        self.nodes: list[GraphNode] = []
+        self.maker: dict[int, GraphNode] = {}
         self._first: list[int] = []
         # NOTE: chains of views are as long as a stranger likes, so each is followed one link further, never walked.
         self._roots, self._shaped = list(range(len(self.specs))), list(range(len(self.specs)))
@@ -63,7 +63,7 @@ class Graph:
             outputs = tuple(range(len(self.specs), len(self.specs) + len(structure.outputs)))
             self.specs += [(t.dtype, t.shape) for t in structure.outputs]
             inputs = tuple(self._value(operand) for operand in structure.inputs)
-            node = Node(number, structure.name, structure.attrs, inputs, outputs)
+            node = GraphNode(number, structure.name, structure.attrs, inputs, outputs)
             self.nodes.append(node)
             self.maker |= dict.fromkeys(outputs, node)
             is_view = node.op in VIEWS
@@ -85,7 +85,7 @@ class Graph:
                 return self.slots + operand.index
         return self.step
 
-    def _view(self, node: Node) -> View:
+    def _view(self, node: GraphNode) -> View:
         source, shape = node.inputs[0], self.shape(node.outputs[0])
         for inner in (self.view(source), View.whole(source, self.shape(source))):
             if (found := view_of(inner, node.op, node.attrs, shape)) is not None:
@@ -120,15 +120,15 @@ class Graph:
     def nbytes(self, value: int) -> int:
         return self.elements(value) * self.item_size(value)
 
-    def made_by(self, value: int, *ops: str) -> Node | None:
+    def made_by(self, value: int, *ops: str) -> GraphNode | None:
         """The node that makes it, if it is one of these operators."""
         node = self.maker.get(value)
         return node if node is not None and node.op in ops else None
 
-    def is_logged(self, node: Node) -> bool:
+    def is_logged(self, node: GraphNode) -> bool:
         return self._logged(node, [self.specs[value] for value in node.inputs])
 
-    def is_fusible(self, node: Node) -> bool:
+    def is_fusible(self, node: GraphNode) -> bool:
         """Elementwise, or a reduction of f32 over the last dimensions, of something that has elements."""
         if 0 in self.shape(node.outputs[0]) or self._alone(node, [self.specs[v] for v in node.inputs]):
             return False

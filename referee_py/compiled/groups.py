@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from repops.opset import Shape
 
-from .graph import REDUCTIONS, VIEWS, Graph, Node
+from .graph import REDUCTIONS, VIEWS, Graph, GraphNode
 from .views import refined
 
 MAX_NODES = 96
@@ -34,7 +34,7 @@ class Unit:
     results that it cannot take element by element."""
 
     number: int
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[GraphNode] = field(default_factory=list)
     domain: Shape | None = None
     row: int | None = None
     items: set[int] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Groups:
         for first in range(0, len(graph.nodes), BLOCK):
             self._form(graph.nodes[first : first + BLOCK], apart)
 
-    def _form(self, nodes: Sequence[Node], apart: Container[int]) -> None:
+    def _form(self, nodes: Sequence[GraphNode], apart: Container[int]) -> None:
         """The units of a block."""
         self._open, self._before, self._first = {}, {}, nodes[0].number
         for node in nodes:
@@ -74,7 +74,7 @@ class Groups:
 
     # ------------------------------------------------------------------------------------------------ joining
 
-    def _alone(self, node: Node, apart: Container[int]) -> None:
+    def _alone(self, node: GraphNode, apart: Container[int]) -> None:
         unit = Unit(node.number, [node])
         if self.graph.is_fusible(node) and node.number not in apart:
             operand = self.graph.shape(node.inputs[0])
@@ -91,7 +91,7 @@ class Groups:
         unit.needs |= {maker.number for maker in makers}
         self._before[unit.number] = self._mask(unit.needs)  # NOTE: nothing comes after a new unit
 
-    def _join(self, node: Node) -> bool:
+    def _join(self, node: GraphNode) -> bool:
         """Into the group of an operand; the groups of several operands become one where that can be."""
         makers = self._makers(node)
         joined: Unit | None = None
@@ -114,7 +114,7 @@ class Groups:
                 joined = self._merge(joined, unit) or joined
         return joined is not None
 
-    def _fit(self, node: Node, unit: Unit) -> tuple[Shape, int | None, bool] | None:
+    def _fit(self, node: GraphNode, unit: Unit) -> tuple[Shape, int | None, bool] | None:
         """(domain, row, whether it gives items) of the group with this node, None if it does not belong there."""
         if unit.domain is None or len(unit.nodes) >= MAX_NODES:
             return None
@@ -145,7 +145,7 @@ class Groups:
             return None
         return domain, unit.row, True
 
-    def _reads_elements(self, node: Node, unit: Unit) -> bool:
+    def _reads_elements(self, node: GraphNode, unit: Unit) -> bool:
         """Whether the node takes what the unit's nodes give element by element, or one item for each row.
 
         Then an element of the node's domain needs only what the unit computes for that element, or for its row.
@@ -221,7 +221,7 @@ class Groups:
 
     # ------------------------------------------------------------------------------------------------ order
 
-    def _makers(self, node: Node) -> set[Unit]:
+    def _makers(self, node: GraphNode) -> set[Unit]:
         """The units whose results a node reads."""
         made = (self.graph.maker.get(self.graph.root(value)) for value in node.inputs)
         return {self.unit_of[m.number] for m in made if m is not None and m.number in self.unit_of}
@@ -253,7 +253,7 @@ class Groups:
                 self._before[number] = before | mask
 
 
-def is_scalar(graph: Graph, node: Node) -> bool:
+def is_scalar(graph: Graph, node: GraphNode) -> bool:
     """A constant that kernels have at hand."""
     return node.op == "full" and 0 not in graph.shape(node.outputs[0])
 

@@ -19,8 +19,8 @@ from repops.strided import Matrices, copy, product
 from repops.tensors import NUMPY_DTYPE
 
 from ..commit.tensor import DATA, Array, tensor_hash, typed_hash
-from .graph import Node
-from .singly import Singly
+from .graph import GraphNode
+from .unfused import Unfused
 
 Buffer = Any
 """Memory with a dtype and a shape, contiguous: a numpy array, or a torch tensor on a GPU."""
@@ -45,25 +45,25 @@ class Machine(Protocol):
     """All machines give the same bits."""
 
     def fused(
-        self, expression: Expression, strides: Sequence[Shape], singly: Singly
+        self, expression: Expression, strides: Sequence[Shape], unfused: Unfused
     ) -> tuple[Bind, set[tuple[int, int]]]:
-        """One kernel for an expression, and which (input, output) may be one memory; `singly` is the same one by one.
+        """One kernel for an expression, and which (input, output) may be one memory; `unfused` is the same one by one.
 
         Raises NotFusibleError.
         """
         ...
 
-    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         """Whether a node with these inputs is a call of its own."""
         ...
 
-    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
+    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         """Whether it has a log: then it is computed in every step, once."""
         ...
 
-    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind: ...
+    def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind: ...
 
-    def product(self, node: Node, shape: Matmul) -> Bind | None:
+    def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
         """A matrix product of views; None if this machine wants copies."""
         ...
 
@@ -122,7 +122,7 @@ class Cpu:
         self,
         expression: Expression,
         strides: Sequence[Shape],
-        singly: Singly,  # noqa: ARG002
+        unfused: Unfused,  # noqa: ARG002
     ) -> tuple[Bind, set[tuple[int, int]]]:
         kernel = self.kernel(expression, strides)
         return kernel.bind, kernel.shareable
@@ -135,16 +135,16 @@ class Cpu:
             raise NotFusibleError("too much of a row is kept", nbytes=kernel.kept_bytes, limit=ROW_BYTES)
         return kernel
 
-    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
-    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
-    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
+    def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
         return lambda addresses: cpu.bind(node.op, inputs, node.attrs, addresses)
 
-    def product(self, node: Node, shape: Matmul) -> Bind | None:  # noqa: ARG002
+    def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return lambda addresses: product(*shape, addresses)
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:
@@ -211,7 +211,7 @@ class Cuda:
         self,
         expression: Expression,
         strides: Sequence[Shape],
-        singly: Singly,  # noqa: ARG002
+        unfused: Unfused,  # noqa: ARG002
     ) -> tuple[Bind, set[tuple[int, int]]]:
         from repops.cuda.fusion import FusedKernel
 
@@ -219,19 +219,19 @@ class Cuda:
         self._gpu.load_text(kernel.name, kernel.source)
         return self._bind(kernel.plan(self._gpu.target)), kernel.shareable
 
-    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
-    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
+    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:  # noqa: ARG002
         return False
 
-    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
+    def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
         from repops.cuda.plans import plan_for
         from repops.tensors import freeze
 
         return self._bind(plan_for(node.op, tuple(inputs), freeze(node.attrs, node.op), self._gpu.target))
 
-    def product(self, node: Node, shape: Matmul) -> Bind | None:  # noqa: ARG002
+    def product(self, node: GraphNode, shape: Matmul) -> Bind | None:  # noqa: ARG002
         return None
 
     def copy(self, shape: Shape, strides: Shape, item_size: int) -> Bind:

@@ -27,9 +27,9 @@ from ..rounding.backend import Operands, Rounded
 from ..rounding.evaluate import ELEMENTARY, Kind, has_elements, kind_of
 from ..rounding.mode import Form
 from ..rounding.primitives import MAX_BITS
-from .graph import Node
+from .graph import GraphNode
 from .machine import Bind, Call, Cpu, Matmul
-from .singly import Singly
+from .unfused import Unfused
 
 
 class RoundedCpu(Cpu):
@@ -39,11 +39,11 @@ class RoundedCpu(Cpu):
         self._backend = backend
         self.bits = backend.rounding.bits
 
-    def is_logged(self, node: Node, inputs: Sequence[Spec]) -> bool:
+    def is_logged(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         logged = _kind(node, inputs) in (Kind.SUM, *((Kind.ELEMENTARY,) if self.bits < MAX_BITS else ()))
         return logged and has_elements(node.op, inputs, node.attrs)
 
-    def is_alone(self, node: Node, inputs: Sequence[Spec]) -> bool:
+    def is_alone(self, node: GraphNode, inputs: Sequence[Spec]) -> bool:
         what = _kind(node, inputs)
         if what is Kind.ELEMENTARY and self.bits < MAX_BITS:
             # NOTE: a dense log needs the value of every element in binary64, and powers are exact ties too often.
@@ -58,13 +58,13 @@ class RoundedCpu(Cpu):
         self._backend.end()
 
     def fused(
-        self, expression: Expression, strides: Sequence[Shape], singly: Singly
+        self, expression: Expression, strides: Sequence[Shape], unfused: Unfused
     ) -> tuple[Bind, set[tuple[int, int]]]:
         kernel = self.kernel(expression, strides)
-        functions = self.bits < MAX_BITS and any(each.node.op in ELEMENTARY for each in singly.operators)
-        return (self._guarded(kernel, singly) if functions else kernel.bind), kernel.shareable
+        functions = self.bits < MAX_BITS and any(each.node.op in ELEMENTARY for each in unfused.operators)
+        return (self._guarded(kernel, unfused) if functions else kernel.bind), kernel.shareable
 
-    def _guarded(self, kernel: Fused, singly: Singly) -> Bind:
+    def _guarded(self, kernel: Fused, unfused: Unfused) -> Bind:
         """The kernel, and its operators one by one where it cannot decide.
 
         INVARIANT: where a kernel is not in doubt, all that an element may be has one rounding, whatever the log says,
@@ -74,16 +74,16 @@ class RoundedCpu(Cpu):
         def bind(addresses: Sequence[int]) -> Call:
             bound = kernel.bind(addresses)
             inputs = [
-                _at(a, dtype, singly.domain, s)
-                for a, (dtype, s) in zip(addresses, singly.inputs, strict=False)
+                _at(a, dtype, unfused.domain, s)
+                for a, (dtype, s) in zip(addresses, unfused.inputs, strict=False)
             ]
-            places = zip(addresses[len(inputs) :], singly.outputs.items(), strict=True)
+            places = zip(addresses[len(inputs) :], unfused.outputs.items(), strict=True)
             outputs = {value: _at(a, *spec) for a, (value, spec) in places}
 
             def call() -> None:
                 outcome = bound.kernel(bound.signature, bound.data, cpu.get_num_threads(), cpu.get_isa())
                 if outcome == IN_DOUBT:
-                    singly.run(self._backend.execute, inputs, outputs)
+                    unfused.run(self._backend.execute, inputs, outputs)
                 elif outcome:
                     raise MemoryError("no memory for a kernel's working space")
 
@@ -91,7 +91,7 @@ class RoundedCpu(Cpu):
 
         return bind
 
-    def operator(self, node: Node, inputs: Sequence[Spec]) -> Bind:
+    def operator(self, node: GraphNode, inputs: Sequence[Spec]) -> Bind:
         plain = self.bits == MAX_BITS or _kind(node, inputs) is Kind.MOVED
         if plain and not self.is_alone(node, inputs):
             return super().operator(node, inputs)
@@ -115,7 +115,7 @@ class RoundedCpu(Cpu):
 
         return bind
 
-    def product(self, node: Node, shape: Matmul) -> Bind | None:
+    def product(self, node: GraphNode, shape: Matmul) -> Bind | None:
         batch, m, k, n, (left, right, _) = shape
         if 0 in (*batch, m, n):
             return None  # as an operator, which is not evaluated
@@ -145,7 +145,7 @@ class RoundedCpu(Cpu):
         return run
 
 
-def _kind(node: Node, inputs: Sequence[Spec]) -> Kind:
+def _kind(node: GraphNode, inputs: Sequence[Spec]) -> Kind:
     return kind_of(node.op, inputs[0][0] if inputs else None, node.attrs)
 
 

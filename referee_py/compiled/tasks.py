@@ -11,7 +11,7 @@ from repops.phases import NotFusibleError
 from repops.strided import MAX_OUTER, Matrices
 
 from .bodies import Apart, Bodies, Body
-from .graph import VIEWS, Graph, Node
+from .graph import VIEWS, Graph, GraphNode
 from .groups import Groups, Unit
 from .machine import Bind, Machine, Matmul
 from .views import View, refined, regroup
@@ -90,11 +90,11 @@ def _sources(graph: Graph, tasks: list[Task], machine: Machine) -> list[Task]:
 def _task(body: Body, graph: Graph, machine: Machine) -> Task:
     """Raises NotFusibleError."""
     position = float(body.unit.nodes[-1].number)
-    if body.expression is not None and body.singly is not None:
-        bind, shareable = machine.fused(body.expression, body.strides, body.singly)
+    if body.expression is not None and body.unfused is not None:
+        bind, shareable = machine.fused(body.expression, body.strides, body.unfused)
         name = "fused " + " ".join(node.op for node in body.expression.nodes if node.op != "full")
-        logged = any(graph.is_logged(operator.node) for operator in body.singly.operators)
-        spare = body.singly.nbytes if logged else 0
+        logged = any(graph.is_logged(operator.node) for operator in body.unfused.operators)
+        spare = body.unfused.nbytes if logged else 0
         return Task(name, position, body.reads, body.writes, bind, shareable, logged, spare)
     node = body.node
     specs = [graph.specs[value] for value in node.inputs]
@@ -108,7 +108,7 @@ def _task(body: Body, graph: Graph, machine: Machine) -> Task:
     return Task(node.op, position, reads, node.outputs, machine.operator(node, specs), logged=logged)
 
 
-def _plain(node: Node, machine: Machine) -> Task:
+def _plain(node: GraphNode, machine: Machine) -> Task:
     """An operator without operands."""
     return Task(node.op, 0.0, [], node.outputs, machine.operator(node, []))
 

@@ -19,7 +19,7 @@ from ..errors import InvalidInput
 from ..rounding import Entries, Kind, Rounding, single
 from ..rounding.additions import is_exact
 from ..rounding.bounds import gamma
-from ..rounding.elementary import settle_elementary
+from ..rounding.elementary import decide_elementary
 from ..rounding.entries import WRITTEN
 from ..rounding.evaluate import kind_of
 from ..rounding.grid import UNIT, Ball, decide
@@ -152,7 +152,7 @@ class Function(_OneStep):
         operands = [array_of(bits, case.inputs[0].dtype) for bits in struct.unpack(">II", state)]
         kinds, written = np.array([entry.kind], dtype=np.uint8), np.array([scalar.to_float(entry.written)])
         chosen = Entries(kinds, written if entry.kind == WRITTEN else np.zeros(1))
-        (value,) = settle_elementary(
+        (value,) = decide_elementary(
             case.name,
             operands[: len(case.inputs)],
             np.zeros(1, dtype=np.int64),

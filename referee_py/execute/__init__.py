@@ -12,15 +12,14 @@ run          intervals, snapshots, claims
 from .fast import FastExecutor
 from .hooks import Capture, Chain, Metrics, NodeValues
 from .interpreter import Backend, Executor, Interpreter, NodeHook, Operators, Site, StepTrace
-from .plan import Plan
-from .run import Claim, Interval, Run, checkpoint_steps, executor_for
+from .plan import StepPlan
+from .run import Interval, Run, RunClaim, checkpoint_steps, executor_for
 from .values import State, Value, initial_root
 
 __all__ = [
     "Backend",
     "Capture",
     "Chain",
-    "Claim",
     "Executor",
     "FastExecutor",
     "Interpreter",
@@ -29,10 +28,11 @@ __all__ = [
     "NodeHook",
     "NodeValues",
     "Operators",
-    "Plan",
     "Run",
+    "RunClaim",
     "Site",
     "State",
+    "StepPlan",
     "StepTrace",
     "Value",
     "checkpoint_steps",

@@ -19,7 +19,7 @@ from ..compiled import Cuda
 from ..errors import InvalidInput
 from ..program import Kind, Operand, Program
 from ..rounding.backend import Rounded
-from .plan import Instruction, Plan
+from .plan import Instruction, StepPlan
 from .values import Device, State, Value
 
 Lookup = Callable[[Operand], Value]
@@ -149,7 +149,7 @@ class Interpreter:
         hook: NodeHook | None = None,
         device: Device | None = None,
     ) -> None:
-        self.plan = Plan(program)
+        self.plan = StepPlan(program)
         self.hook = hook
         self.device = device = device or device_of(backend)
         self._arithmetic: Arithmetic = (

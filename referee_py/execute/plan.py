@@ -22,7 +22,7 @@ class Instruction:
     release: tuple[int, ...]
 
 
-class Plan:
+class StepPlan:
     """The instructions of a validated program."""
 
     def __init__(self, program: Program) -> None:

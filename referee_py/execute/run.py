@@ -31,7 +31,7 @@ OnStep = Callable[[State, StepTrace | None], None]
 
 
 @dataclass(frozen=True)
-class Claim:
+class RunClaim:
     """What a trainer posts: the run root, and `C_n` with the path that proves it is the last leaf.
 
     `logs` is what the run's rounding logs commit to; zero in a mode without them.
@@ -61,9 +61,9 @@ class Interval:
     def root(self) -> bytes:
         return self.tree.root
 
-    def claim(self) -> Claim:
+    def claim(self) -> RunClaim:
         last = len(self.checkpoints) - 1
-        return Claim(self.root, self.checkpoints[last], tuple(self.tree.path(last)))
+        return RunClaim(self.root, self.checkpoints[last], tuple(self.tree.path(last)))
 
 
 def checkpoint_steps(start: int, end: int, stride: int) -> list[int]:

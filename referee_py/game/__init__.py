@@ -2,14 +2,14 @@
 
     state     what a match is, and its moves              view      what a player knows
     clock     who is late                                 solver    what to play: `plan`
-    judge     what an open node decides                   book      jobs, claims, groups and money
+    judge     what an open node decides                   model      jobs, claims, groups and money
     rules     `apply(state, terms, move, sender, now)`    refusals  why a move is refused
     jobs      what a job is                               escrow    credits
 
-`rules` is the contract Referee and `book` is the contract Jobs; random play holds them to it
+`rules` is the contract Referee and `model` is the contract Jobs; random play holds them to it
 (tests/referee_py/game/test_random_play.py).
 
-NOTE: `jobs` and `book` are not imported here: they are made of this package, of referee_py.trial and referee_py.panel.
+NOTE: `jobs` and `model` are not imported here: they are made of this package, of referee_py.trial and referee_py.panel.
 """
 
 from .refusals import Refusal

@@ -15,6 +15,6 @@ def delay_bound(groups: int, spares: int, longest: int, period: int) -> int:
     """Seconds from the end of the challenge phase to that of the job, at most.
 
     A match with its hearing lasts at most ``longest`` seconds; for ``period`` seconds the root of a dead group can be
-    claimed again, and something demanded of it when it is.
+    claimed again, and something requested of it when it is.
     """
     return rounds_bound(groups, spares) * longest + (2 * spares + 1) * period

@@ -96,7 +96,7 @@ class Group:
     deaths: int = 0
     """How often all members there were had lost."""
     until: int = 0
-    """The challenge phase is over. Dead: until then the root can be claimed again. Living: demanded of."""
+    """The challenge phase is over. Dead: until then the root can be claimed again. Living: requested of."""
 
     @property
     def dead(self) -> bool:
@@ -132,7 +132,7 @@ class Job:
     trainers: list[Trainer] = field(default_factory=list)
     claims: list[StakedClaim] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    settle_end: int = 0
+    reclaim_end: int = 0
     """The latest ``until`` of its groups; 0 if there is none."""
     founded: int = 0
     """Roots that challengers were the first to claim."""
@@ -141,7 +141,7 @@ class Job:
     accepted: int | None = None
     logs: bytes = NO_LOG
     finder: str | None = None
-    """Who demanded of the logs what nobody has shown in time: then nothing is accepted."""
+    """Who requested of the logs what nobody has shown in time: then nothing is accepted."""
     challenges: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     """By account: what it has committed to challenge with, and when."""
 

@@ -199,7 +199,7 @@ class RootClosed(Refusal):
     """The challenge phase is over, and no claim of this root was lost, or the time to claim it again is over, too."""
 
 
-class Settling(Refusal):
+class ReclaimsOpen(Refusal):
     """The root of a dead group can still be claimed again (until)."""
 
 
@@ -223,12 +223,12 @@ class MatchesOpen(Refusal):
     """A job is closed when all its matches have ended (job, count)."""
 
 
-class DemandsOpen(Refusal):
-    """Something is demanded of what would be accepted (job, count)."""
+class RequestsOpen(Refusal):
+    """Something is requested of what would be accepted (job, count)."""
 
 
 class GroupPlays(Refusal):
-    """What is demanded of a root is lost when its match is over (job, root)."""
+    """What is requested of a root is lost when its match is over (job, root)."""
 
 
 class NothingToPay(Refusal):

@@ -64,7 +64,7 @@ def apply(state: MatchState, terms: MatchTerms, move: Move, sender: str, now: in
     raise TypeError(f"no rule for {move!r}")
 
 
-def ruled(state: MatchState, losers: int, reason: Reason) -> MatchState:
+def hearing_decided(state: MatchState, losers: int, reason: Reason) -> MatchState:
     """The end that the panel gives to a match that was submitted."""
     assert state.phase is Phase.HEARING  # INVARIANT: the panel says it once for each such match.
     return _end(state, losers, reason)

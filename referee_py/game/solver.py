@@ -61,7 +61,7 @@ def plan(
     late = clock.late(state, now)
     if late:
         return [Timeout()] if late == 1 << (1 - side) else []
-    player = _Player(terms, side, may_refine, own, opponent, opponent.children())
+    player = _Planner(terms, side, may_refine, own, opponent, opponent.children())
     moves: list[Move] = []
     while True:
         try:
@@ -79,7 +79,7 @@ def plan(
 
 
 @dataclass
-class _Player:
+class _Planner:
     """One planning: the data, and what it knows of the opponent at the simulated position."""
 
     terms: MatchTerms

@@ -73,7 +73,7 @@ def leaf_end(start: int, end: int, stride: int, leaf: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MatchTerms:
-    """What does not change during a match: its docket (`shown`), its id, and what the job says of logs."""
+    """What does not change during a match: its match_terms (`calldata`), its id, and what the job says of logs."""
 
     program: ProgramHeader
     clock: int
@@ -152,7 +152,7 @@ def _wire(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Move(Wire):
-    """A call of the referee. ``function`` is the contract's name for it; what else goes into the call says `shown`."""
+    """A call of the referee. ``function`` is the contract's name for it; `calldata` says what else the call needs."""
 
     function: ClassVar[str] = ""
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from .. import trial as court
 from ..game.escrow import BURNED, PRIZE_DIVISOR, Escrow
 from ..game.state import Reason
-from ..trial import Dispute, Stage, Suit, Timeout, TrialState
+from ..trial import Dispute, Stage, Timeout, TrialState, TrialTerms
 from . import refusals, rules
 from .refusals import require
 from .registry import Registry
-from .rules import Bonded, Credit, Effect, Hold, OpenTrial, Release, Settle, Slash
-from .state import HearingState, HearingTerms, Move, suit_of
+from .rules import Bonded, Credit, DecideMatch, Effect, Hold, OpenTrial, Release, Slash
+from .state import HearingState, HearingTerms, Move, trial_terms_of
 
-SettleMatch = Callable[[int, int, Reason, tuple[str, ...], int], None]
+MatchDecider = Callable[[int, int, Reason, tuple[str, ...], int], None]
 """Ends a match: its id, losers, reason, the verifiers who decided, and when."""
 BondOf = Callable[[HearingTerms], int]
 """What an appeal in a hearing costs now, in wei."""
@@ -34,7 +34,7 @@ class Trial:
     """A trial of a hearing."""
 
     hearing_id: int
-    suit: Suit
+    trial_terms: TrialTerms
     dispute: Dispute
     state: TrialState
 
@@ -54,14 +54,18 @@ class Panel(Escrow):
     """
 
     def __init__(
-        self, address: str, registry: Registry, settle: SettleMatch, bond: BondOf = lambda terms: terms.stake
+        self,
+        address: str,
+        registry: Registry,
+        decide_match: MatchDecider,
+        bond: BondOf = lambda terms: terms.stake,
     ) -> None:
         super().__init__()
         self.address = address
         self.registry = registry
         self.hearings: dict[int, Hearing] = {}
         self.trials: dict[int, Trial] = {}
-        self._settle = settle
+        self._decide_match = decide_match
         self._bond = bond
 
     # --- moves ----------------------------------------------------------------------------------------------------
@@ -96,27 +100,29 @@ class Panel(Escrow):
             state = court.apply(state, tried.dispute, move, sender, now)
         tried.state = state
         if state.stage is Stage.DONE:
-            self.ruled(tried.hearing_id, state.losers, isinstance(moves[-1], Timeout), now)
+            self.trial_decided(tried.hearing_id, state.losers, isinstance(moves[-1], Timeout), now)
 
-    def ruled(self, hearing_id: int, losers: int, late: bool, now: int) -> None:
+    def trial_decided(self, hearing_id: int, losers: int, late: bool, now: int) -> None:
         """The Court tells the result of the trial that runs in this hearing."""
         hearing = self.hearings[hearing_id]
-        self._enact(hearing, rules.ruled(hearing.state, losers, late, now), now)
+        self._enact(hearing, rules.trial_decided(hearing.state, losers, late, now), now)
 
     # --- effects --------------------------------------------------------------------------------------------------
 
     def _opened(self, terms: HearingTerms, effects: Sequence[Effect], now: int) -> dict[int, Trial]:
         clock = (terms.rules.clock, terms.rules.clock)
         opened = [effect for effect in effects if isinstance(effect, OpenTrial)]
-        suits = [suit_of(terms, effect.number, effect.players, effect.dispute) for effect in opened]
+        trial_terms = [
+            trial_terms_of(terms, effect.number, effect.players, effect.dispute) for effect in opened
+        ]
         return {
-            suit.trial(): Trial(
+            trial_terms.trial(): Trial(
                 terms.hearing_id,
-                suit,
+                trial_terms,
                 effect.dispute,
                 court.open_trial(effect.dispute, effect.players, clock, now),
             )
-            for suit, effect in zip(suits, opened, strict=True)
+            for trial_terms, effect in zip(trial_terms, opened, strict=True)
         }
 
     def _enact(self, hearing: Hearing, outcome: rules.Outcome, now: int) -> None:
@@ -147,9 +153,9 @@ class Panel(Escrow):
                 self.credit(BURNED, bond - prize)
             case Credit():
                 self.credit(effect.account, effect.amount)
-            case Settle():
+            case DecideMatch():
                 match_id = hearing.terms.submission.match_id
-                self._settle(match_id, effect.losers, effect.reason, effect.deciders, now)
+                self._decide_match(match_id, effect.losers, effect.reason, effect.deciders, now)
 
     # --- views ----------------------------------------------------------------------------------------------------
 
@@ -162,4 +168,6 @@ class Panel(Escrow):
         state = self.hearings[hearing_id].state
         if not state.in_trial:
             return None
-        return next(k for k, trial in self.trials.items() if trial.suit.id == hearing_id | state.trials)
+        return next(
+            k for k, trial in self.trials.items() if trial.trial_terms.id == hearing_id | state.trials
+        )

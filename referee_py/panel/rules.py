@@ -1,7 +1,8 @@
 """The rules of a hearing as pure functions: the contract `Panel` in Python (docs/adjudication.md, section 6).
 
-`heard`, `apply` and `ruled` give the state after a submission, a move or a trial, and what follows for others as values
-(`Effect`), which whoever keeps the chain carries out in order. A refusal has the name of the contract's custom error.
+`heard`, `apply` and `trial_decided` give the state after a submission, a move or a trial, and what follows for others
+as values (`Effect`), which the keeper of the chain carries out in order. A refusal has the name of the contract's
+custom error.
 
 INVARIANT: of the effects of one move only those before the state's change can be refused in their turn: a hold, or a
 bond that is asked for and a trial.
@@ -87,7 +88,7 @@ class OpenTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class DecideMatch:
     """The match ends."""
 
     losers: int
@@ -96,7 +97,7 @@ class Settle:
     """The verifiers whose verdict it is."""
 
 
-Effect = Hold | Bonded | Release | Slash | Credit | OpenTrial | Settle
+Effect = Hold | Bonded | Release | Slash | Credit | OpenTrial | DecideMatch
 Outcome = tuple[HearingState, tuple[Effect, ...]]
 
 
@@ -230,7 +231,7 @@ def _stand(state: HearingState, terms: HearingTerms, move: Stand, sender: str, n
     return state, (Bonded(sender), *trial)
 
 
-def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
+def trial_decided(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
     """What the result of the running trial does: who lost it, and whether by its clock."""
     if state.phase is HearingPhase.STAND:
         return _stood(state, losers, now)
@@ -239,13 +240,13 @@ def ruled(state: HearingState, losers: int, late: bool, now: int) -> Outcome:
     if state.losers == NOBODY:
         # NOTE: without an appeal.
         state, released = _close(state)
-        return state, (*released, Settle(losers, reason))
+        return state, (*released, DecideMatch(losers, reason))
     cleared = state.losers & ~losers
     if cleared:
-        return _accuse(state, 0 if cleared & 1 else 1, now), (Settle(losers, reason),)
+        return _accuse(state, 0 if cleared & 1 else 1, now), (DecideMatch(losers, reason),)
     deciders = state.signers(state.verdict)
     state, ended = _end(state, _refund(state, losers))
-    return state, (*ended, Settle(losers, reason, deciders))
+    return state, (*ended, DecideMatch(losers, reason, deciders))
 
 
 def _end(state: HearingState, paid: tuple[Effect, ...]) -> Outcome:
@@ -310,7 +311,7 @@ def _proceed(state: HearingState, terms: HearingTerms, now: int) -> Outcome:
     if state.phase is HearingPhase.RULED:
         state, released = _close(state)
         losers = terms.submission.unlike(state.verdict)
-        return state, (*released, Settle(losers, Reason.OPERATOR, signers))
+        return state, (*released, DecideMatch(losers, Reason.OPERATOR, signers))
     accuser = state.players[state.side]
     slashes = tuple(Slash(signer, accuser) for signer in reversed(signers))
     for signer in reversed(signers):

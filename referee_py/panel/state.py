@@ -18,8 +18,8 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from ..commit import HASH_BYTES, Record
-from ..trial import Dispute, Suit, dispute_hash, dispute_wire
-from ..trial.shown import record_wire
+from ..trial import Dispute, TrialTerms, dispute_hash, dispute_wire
+from ..trial.calldata import record_wire
 
 ZERO = bytes(HASH_BYTES)
 NO_ADDRESS = "0x" + "00" * 20
@@ -217,9 +217,11 @@ def hearing_id(referee: str, match_id: int) -> int:
     return int.from_bytes(keccak(encode(["address", "uint256"], [referee, match_id])), "big") & ~0xFF
 
 
-def suit_of(terms: HearingTerms, number: int, players: tuple[str, str], dispute: Dispute) -> Suit:
+def trial_terms_of(
+    terms: HearingTerms, number: int, players: tuple[str, str], dispute: Dispute
+) -> TrialTerms:
     """A hearing's ``number``-th trial, counted from 1, as the Court knows it."""
-    return Suit(terms.panel, terms.hearing_id | number, players, dispute_hash(dispute))
+    return TrialTerms(terms.panel, terms.hearing_id | number, players, dispute_hash(dispute))
 
 
 def defended(dispute: Dispute, accuser: int, record: Record) -> Dispute:

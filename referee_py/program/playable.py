@@ -1,9 +1,9 @@
 """Whether whoever is right about a node can always conclude: the one definition of what is playable.
 
-For every node of a program, whatever is disputed or demanded about it by whomever,
+For every node of a program, whatever is disputed or requested about it by whomever,
 
 - every move that an honest side may have to make fits into a transaction of MAX_BYTES bytes and MAX_GAS gas,
-- every piece that can be demanded has an answer, which does too,
+- every piece that can be requested has an answer, which does too,
 - every chain of steps that a trial may be about is computed in time: the operator table limits its length.
 
 A node that is not is refused by `validate`, before anybody stakes anything on it. The sizes are upper bounds, from a
@@ -44,10 +44,10 @@ _RUN_DEPTH = 48
 _LOG_BLOCK_BYTES, _LOG_DEPTH = 6144, 54
 """Of a rounding log, whose blocks are of 1,024 elements (docs/rounding-logs.md, section 2)."""
 _DIGESTS, _BLOCKS = 256, 8
-"""What an answer to a demand of logs shows at once: of nodes, and of a log."""
+"""What an answer to a request of logs shows at once: of nodes, and of a log."""
 _POST_BYTES = 2048
 
-_SUIT, _SAID, _DOCKET, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
+_TRIAL_TERMS, _TRIAL_POSITION, _MATCH_TERMS, _POSITION = 5 * _WORD, 8 * _WORD, 27 * _WORD, 5 * _WORD
 _MOVE_GAS = 700_000
 """What a move costs whatever its size: storage, events, a trial that begins, one step of the dearest chain."""
 _BYTE_GAS = 50
@@ -132,8 +132,8 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
     exhibit = 4 * _WORD + encoded + hashes(_NODE_DEPTH)
     dispute = 5 * _WORD + 2 * own + encoded
     path = hashes(_NODE_DEPTH)
-    match = _CALL + _DOCKET + _POSITION
-    trial = _CALL + _SUIT + _SAID
+    match = _CALL + _MATCH_TERMS + _POSITION
+    trial = _CALL + _TRIAL_TERMS + _TRIAL_POSITION
     tensors = 2 * _WORD + blob(sum(2 + 8 * len(kind.shape) for kind in inputs)) + hashes(len(inputs))
     openings = _OPERANDS * (5 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH))
     shown = 4 * _WORD + any_ + path + hashes(_RUN_DEPTH)
@@ -157,13 +157,13 @@ def move_bytes(node: Structure, inputs: Sequence[TensorType]) -> dict[str, int]:
         "post": trial + blob(_POST_BYTES),
         "answer": trial + blob(_POST_BYTES) + blob(_STATE_BYTES),
         "judge": trial + dispute + tensors + blob(_STATE_BYTES) + _WORD + openings,
-        "answerDigests": _CALL + 9 * _WORD + hashes(_DIGESTS) + path + 2 * _WORD + hashes(_RUN_DEPTH),
-        "answerBlocks": _CALL
+        "provideDigests": _CALL + 9 * _WORD + hashes(_DIGESTS) + path + 2 * _WORD + hashes(_RUN_DEPTH),
+        "provideBlocks": _CALL
         + 9 * _WORD
         + 8 * _WORD
         + path
         + hashes(_RUN_DEPTH)
         + hashes(_LOG_DEPTH)
         + _BLOCKS * (_WORD + blob(_LOG_BLOCK_BYTES)),
-        "answerLeaf": _CALL + 9 * _WORD + shown + 14 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH),
+        "provideLeaf": _CALL + 9 * _WORD + shown + 14 * _WORD + blob(LEAF_BYTES) + hashes(_DATA_DEPTH),
     }

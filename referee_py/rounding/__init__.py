@@ -8,14 +8,15 @@ bounds      how far an evaluation can be from the exact value; taps: which eleme
 evaluate    every operator in binary64, each with its radius
 band        which elements have an entry; follow: writing a log, and following one, for whole nodes
 thresholds  which have one in the dense form besides
-settle      chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
+decide_exactly  chosen elements exactly, from `terms` in integers (`grid`) or from MPFR (`elementary`)
 truth       what a verifier computes for a whole node
 exact       the same for one element, to be read
-step_log    the logs of one step in a file; book: the logs of a run
+step_log    the logs of one step in a file; log_source: the logs of a run
 backend     what executes a program in this mode
 """
 
 from .band import band, midpoint_distance
+from .decide_exactly import decide_exactly
 from .entries import Entries, Log
 from .evaluate import Evaluation, Kind, Radius, evaluate, kind, single
 from .mode import Bounds, Form, Rounding, is_rounded
@@ -32,7 +33,6 @@ from .primitives import (
     threshold,
     unsigned_zero,
 )
-from .settle import settle
 from .truth import truth
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "Radius",
     "Rounding",
     "band",
+    "decide_exactly",
     "evaluate",
     "is_rounded",
     "kind",
@@ -58,7 +59,6 @@ __all__ = [
     "quantum",
     "rev",
     "rnd",
-    "settle",
     "single",
     "threshold",
     "truth",

@@ -4,8 +4,8 @@ moved        as in repops-f32
 single       one operation in binary64, then rounded; at 32 bits that is repops-f32's own result, because rounding
              twice is innocuous from 53 bits to 24 (Figueroa 1995: 53 >= 2 * 24 + 2)
 functions    at 32 bits repops' own, which are correctly rounded and need no log
-all else     in binary64 by whatever library the evaluator has, then rounded as the step's log says; if the book has
-             no log of the step it is written now
+all else     in binary64 by whatever library the evaluator has, then rounded as the step's log says; if the source
+             has no log of the step it is written now
 
 Values lie where the evaluator has them: in arrays, or in tensors on its device, between one node and the next.
 """
@@ -21,14 +21,14 @@ from repops import cpu
 
 from ..commit import NO_LOG
 from ..commit.tensor import Array
-from .book import LogBook
 from .environment import sound
 from .evaluate import Kind, has_log, kind
 from .follow import follow, write
+from .log_source import LogSource
 from .mode import Bounds, Form, Rounding
 from .primitives import FIXED_TAU, MAX_BITS
+from .rounded_output import Evaluated
 from .step_log import NodeLog, StepLog
-from .surface import Evaluated
 from .thresholds import Thresholds, fixed, terms_by_shape
 
 if TYPE_CHECKING:
@@ -70,20 +70,20 @@ class Evaluator(Protocol):
 
 
 class Rounded:
-    """Executes the nodes of one step after another, and keeps the book of their logs. Not for two threads at once."""
+    """Executes the nodes of one step after another, and keeps their logs. Not for two threads at once."""
 
     name = "rounded-f64"
 
     def __init__(
         self,
         rounding: Rounding,
-        book: LogBook,
+        log_source: LogSource,
         evaluator: Evaluator,
         on_forged: OnForged | None = None,
         thresholds: Thresholds = fixed,
     ) -> None:
         self.rounding = rounding
-        self.book = book
+        self.log_source = log_source
         self.evaluator = evaluator
         self.device = evaluator.device
         self.corrections = 0
@@ -103,7 +103,7 @@ class Rounded:
             if not inside.found or not hasattr(self._asked, "once"):
                 self._check()
                 self._asked.once = True
-        self._step, self._given, self._written = step, self.book.get(step), {}
+        self._step, self._given, self._written = step, self.log_source.get(step), {}
 
     def _check(self) -> None:
         self.evaluator.check()
@@ -182,11 +182,11 @@ class Rounded:
     def end(self) -> None:
         """All nodes were executed: what was written is kept."""
         if self._given is None:
-            self.book.put(self._step, StepLog(dict(sorted(self._written.items()))))
+            self.log_source.put(self._step, StepLog(dict(sorted(self._written.items()))))
 
 
 class Operands(Sequence[Array]):
-    """Operands that are made when they are looked at: what is settled exactly looks at them, and it seldom is."""
+    """Operands that are made when they are looked at: what is decided exactly looks at them, and it seldom is."""
 
     def __init__(self, make: Sequence[Callable[[], Array]]) -> None:
         self._make = make

@@ -12,9 +12,7 @@ import numpy.typing as npt
 from .entries import Log
 from .primitives import F64, NOT_LOGGED, Bool, log, quantum, rnd, scale, unsigned_zero
 
-WRITTEN_WITHIN = (
-    1.25  # radii: what is near for another evaluation is seldom further, and so it need not be settled
-)
+WRITTEN_WITHIN = 1.25  # radii: what is near for another evaluation is seldom further away
 NARROW = 0.125  # quanta: a radius from which on an entry is wide
 APART = 2.5  # radii: further than this from its rounding, it lies on the same side of it for everybody
 

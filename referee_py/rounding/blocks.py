@@ -6,7 +6,7 @@ shown what the log says of one element. The form that the log travels in is no p
     leaf     H(LOG_BLOCK, the block's entries); of a block without entries E_0, as if it were not there
     entries  ascending, each u16be: place in the block << 2 | kind; behind a written one its value, u32be
 
-INVARIANT: a log has one digest, and `said` is what a leaf says, canonical or not; the contract has the same rule
+INVARIANT: a log has one digest, and `read_entry` is what a leaf says, canonical or not; the contract has the same rule
 (contracts/commit/Logs.sol).
 """
 
@@ -106,7 +106,7 @@ def digest_of_block(elements: int, index: int, block: bytes, path: Sequence[byte
     return _digest(elements, fold_path(Tag.LOG_BLOCK_TREE, leaf, index, path))
 
 
-def said(block: bytes, place: int, places: int) -> tuple[int, int]:
+def read_entry(block: bytes, place: int, places: int) -> tuple[int, int]:
     """What a block of so many elements says of one of them: a kind, and the bits of a value if it is WRITTEN.
 
     A block that no log has says nothing of any: entries that do not ascend, of no element, of a kind that is none, or

@@ -29,7 +29,7 @@ _RELATIVE = 52 - (ELEMENTARY_ULPS.bit_length() - 1)  # and a relative one of 2^-
 _FUNCTIONS = {"rsqrt": "rec_sqrt"}  # where MPFR's name is another
 
 
-def settle_elementary(
+def decide_elementary(
     name: str, inputs: Sequence[Any], positions: I64, entries: Entries, rounding: Rounding
 ) -> F64:
     """The truth of elements at row-major positions of the output."""

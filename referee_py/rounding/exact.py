@@ -1,7 +1,7 @@
 """One element of an operator with a log, to be read: exact value, radius, which values are admissible, the truth.
 
-Values are fractions; nothing is rounded before the end. Readable, not fast: the definition that `settle` and `truth`
-are tested against (docs/rounding-logs.md, section 3).
+Values are fractions; nothing is rounded before the end. Readable, not fast: the definition that `decide_exactly` and
+`truth` are tested against (docs/rounding-logs.md, section 3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whole nodes at the speed of the kernels: writing a log, and following one (docs/rounding-logs.md, section 3).
 
 The band is searched where the values lie (`surface`); only elements in it, or with an entry that says otherwise than
-their own value, are looked at one by one, and of those only what is not certain is settled exactly.
+their own value, are looked at one by one, and of those only what is not certain is decided exactly.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from ..commit.tensor import Array
 from .additions import ADDITIONS, exact
 from .band import NARROW, WRITTEN_WITHIN
+from .decide_exactly import decide_exactly
 from .entries import WRITTEN, Entries, Log
 from .mode import Form, Rounding
 from .primitives import DOWN, F64, FIXED_TAU, NOT_LOGGED, UP, Bool, largest, quantum, rnd
-from .settle import settle
-from .surface import Evaluated, Surface, search
+from .rounded_output import Evaluated, Surface, search
 from .taps import I64
 
 _SLACK = 1 + 2.0**-20  # two parties' radii are sums of the same terms in two orders: they agree to 2 n 2^-53
@@ -73,7 +73,7 @@ def follow(
 ) -> Followed:
     """The truth of a node under a log of so many elements, which may be anybody's. `out` as in `write`.
 
-    `inputs` are arrays on the host; they are looked at only if there is something to settle.
+    `inputs` are arrays on the host; they are looked at only if there is something to decide.
     """
     found, bits = search(evaluation, rounding.bits, _SLACK, out), rounding.bits
     places = _Places(found)
@@ -98,7 +98,7 @@ def follow(
     open_ = open_[~exact(name, inputs, attrs, places.of(positions[open_]))]
     if open_.size:
         chosen = Entries(entries.kinds[open_], entries.values[open_])
-        decided[open_] = settle(name, inputs, attrs, places.of(positions[open_]), chosen, rounding)
+        decided[open_] = decide_exactly(name, inputs, attrs, places.of(positions[open_]), chosen, rounding)
     found.put(positions, decided.astype(np.float32))
     other = ~(said == decided) | (minus & (entries.kinds == WRITTEN))
     ignored = np.flatnonzero((entries.kinds != NOT_LOGGED) & other & ~coarse)

@@ -6,8 +6,8 @@ rules     what a move does, or why it is refused
 solver    what to play
 """
 
+from .calldata import TrialTerms, dispute_hash, dispute_wire
 from .rules import apply, late, open_trial, owing, places
-from .shown import Suit, dispute_hash, dispute_wire
 from .state import (
     NO_BLOCK,
     NOT_SHOWN,
@@ -45,10 +45,10 @@ __all__ = [
     "ShowLeaf",
     "ShowOutputs",
     "Stage",
-    "Suit",
     "Tensor",
     "Timeout",
     "TrialState",
+    "TrialTerms",
     "apply",
     "dispute_hash",
     "dispute_wire",

@@ -18,7 +18,7 @@ from ..element import NO_ENTRY, Case, Entry, rule_of
 from ..element.scalar import canonical
 from ..errors import InvalidProof
 from ..program import Structure, TensorType
-from ..rounding.blocks import BLOCK, digest_of_block, said
+from ..rounding.blocks import BLOCK, digest_of_block, read_entry
 from ..rounding.environment import sound
 from . import refusals
 from .refusals import require
@@ -246,7 +246,7 @@ def _entry(log: bytes, kind: TensorType, element: int, shown: LogBlock) -> Entry
     require(have == log, refusals.AnotherLog, have, log)
     if not fits:
         return NO_ENTRY
-    return Entry(*said(shown.entries, place, min(count - index * BLOCK, BLOCK)))
+    return Entry(*read_entry(shown.entries, place, min(count - index * BLOCK, BLOCK)))
 
 
 def case_of(state: TrialState, dispute: Dispute, inputs: Sequence[Tensor]) -> Case:

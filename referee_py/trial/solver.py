@@ -121,7 +121,7 @@ def plan(
     """The best batch of moves of ``side`` at ``now``; empty if it owes nothing or can do nothing."""
     if mask := late(state, now):
         return [Timeout()] if mask == 1 << (1 - side) else []
-    player, moves = _Player(dispute, side, own, opponent), list[Move]()
+    player, moves = _Planner(dispute, side, own, opponent), list[Move]()
     while True:
         try:
             move = player.next(state)
@@ -135,7 +135,7 @@ def plan(
 
 
 @dataclass
-class _Player:
+class _Planner:
     dispute: Dispute
     side: int
     own: Operator

@@ -55,13 +55,13 @@ class Pool:
     shown: Counter[bytes] = field(default_factory=Counter)
     """How many have shown a root."""
     ended: JobPhase = JobPhase.NONE
-    """How the job ended, once the bounty is settled."""
+    """How the job ended, once the bounty is distributed."""
     share: int = 0
     root: bytes | None = None
-    """Once settled: the root that was accepted, if one was."""
+    """Once distributed: the root that was accepted, if one was."""
 
     def due(self, watcher: Watcher) -> int:
-        """What a watcher gets, once the bounty is settled."""
+        """What a watcher gets, once the bounty is distributed."""
         if self.ended is not JobPhase.ACCEPTED:
             return watcher.stake
         right = watcher.state is WatcherState.SHOWN and watcher.found == self.root
@@ -143,7 +143,7 @@ class Watch(Escrow):
         watcher.state, watcher.found = WatcherState.SHOWN, root
         pool.shown[root] += 1
 
-    def settle(self, bounty: Bounty, now: int) -> None:
+    def distribute(self, bounty: Bounty, now: int) -> None:
         pool = self._open(bounty)
         ended = self._jobs.phase_of(bounty.job_id, now)
         require(ended.ended, JobRuns, bounty.job_id)
@@ -161,7 +161,7 @@ class Watch(Escrow):
         if pool is None or watcher is None or watcher.state is WatcherState.COLLECTED:
             raise refusals.NothingToCollect(f"{account} in job {bounty.job_id}")
         if pool.ended is JobPhase.NONE:
-            self.settle(bounty, now)
+            self.distribute(bounty, now)
         amount = pool.due(watcher)
         watcher.state = WatcherState.COLLECTED
         if amount:
@@ -176,11 +176,11 @@ class Watch(Escrow):
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _open(self, bounty: Bounty) -> Pool:
-        """A bounty that was funded and is not settled."""
+        """A bounty that was funded and is not distributed."""
         pool = self.pools.get(bounty)
         if pool is None:
             raise refusals.NothingFunded(f"job {bounty.job_id}, by {bounty.funder}")
-        require(pool.ended is JobPhase.NONE, refusals.AlreadySettled, bounty.job_id, bounty.funder)
+        require(pool.ended is JobPhase.NONE, refusals.AlreadyDistributed, bounty.job_id, bounty.funder)
         return pool
 
     def _during(self, job_id: int, want: JobPhase, now: int) -> None:

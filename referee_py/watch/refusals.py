@@ -36,5 +36,5 @@ class NothingToCollect(Refusal):
     """The account has committed to nothing, or has collected."""
 
 
-class AlreadySettled(Refusal):
+class AlreadyDistributed(Refusal):
     """Who gets what of the bounty is known already (job, funder)."""

@@ -80,7 +80,7 @@ contract MatchGasTest is Matches {
         (bytes32 node0, bytes32 node1) = (Runs.recordHash(e.record0), Runs.recordHash(e.record1));
         bytes32[] memory path = _path(12);
         Descent memory way = Descent(NODE, node0, path, node1, path);
-        referee.descend(id, docket(id), here(id), way, 0, new bytes32[](0));
+        referee.descend(id, matchTerms(id), here(id), way, 0, new bytes32[](0));
         _saved("descend 12 levels to a record");
     }
 
@@ -94,18 +94,18 @@ contract MatchGasTest is Matches {
         bytes32[] memory previousPath = _path(4);
         previousPath[0] = node0;
         Descent memory way = Descent(7, node0, path, node1, path);
-        referee.descend(id, docket(id), here(id), way, previous, previousPath);
+        referee.descend(id, matchTerms(id), here(id), way, previous, previousPath);
         _saved("descend 4 levels to a checkpoint");
         // NOTE: by hand, since what is measured is the last call.
-        Position memory at = Position(docket(id).roots, [node0, node1], previous);
+        Position memory at = Position(matchTerms(id).roots, [node0, node1], previous);
         (bytes32 finer0, bytes32 finer1) =
             (Trees.climb(0x16, node0, 9, path), Trees.climb(0x16, node1, 9, path));
         vm.prank(alice);
-        referee.refine(id, docket(id), at, 0, finer0, path);
+        referee.refine(id, matchTerms(id), at, 0, finer0, path);
         _saved("refine, first");
         at.root[0] = finer0;
         vm.prank(bob);
-        referee.refine(id, docket(id), at, 1, finer1, path);
+        referee.refine(id, matchTerms(id), at, 1, finer1, path);
         _saved("refine, second");
     }
 
@@ -253,7 +253,7 @@ contract JobGasTest is Market {
         uint256 id = matchOf(job, 7);
         submit(id, 7, 8);
         rule(id, 7);
-        _saved("verdict stands, settlement");
+        _saved("verdict stands");
     }
 
     function test_anAppeal() public {

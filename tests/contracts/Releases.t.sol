@@ -19,7 +19,7 @@ contract ReleasesTest is Market {
             panel: address(panel),
             court: address(court),
             registry: address(registry),
-            demands: address(demands),
+            dataAvailability: address(dataAvailability),
             watch: watch,
             timekeeper: address(time)
         });
@@ -44,13 +44,13 @@ contract ReleasesTest is Market {
         eq(r.published, block.number, "block");
         eq(r.parts.jobs, address(jobs), "jobs");
         eq(r.parts.registry, address(registry), "registry");
-        eq(r.parts.demands, address(demands), "demands");
+        eq(r.parts.dataAvailability, address(dataAvailability), "requests");
         eq(r.codes.jobs, keccak256(address(jobs).code), "code of jobs");
         eq(r.codes.referee, keccak256(address(referee).code), "code of the referee");
         eq(r.codes.panel, keccak256(address(panel).code), "code of the panel");
         eq(r.codes.court, keccak256(address(court).code), "code of the court");
         eq(r.codes.registry, keccak256(address(registry).code), "code of the registry");
-        eq(r.codes.demands, keccak256(address(demands).code), "code of the demands");
+        eq(r.codes.dataAvailability, keccak256(address(dataAvailability).code), "code of the requests");
         eq(r.codes.watch, keccak256(watch.code), "code of the watch");
         eq(r.codes.timekeeper, keccak256(address(time).code), "code of the timekeeper");
         eq(keccak256(abi.encode(releases.releaseOf("1.0"))), keccak256(abi.encode(r)), "by version");

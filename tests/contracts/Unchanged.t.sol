@@ -206,13 +206,13 @@ contract UnchangedMatchTest is Matches {
         bytes32 before = _state(id);
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotSpokesman.selector, bob, alice));
         vm.prank(bob);
-        referee.refine(id, docket(id), here(id), 0, root, path);
+        referee.refine(id, matchTerms(id), here(id), 0, root, path);
         eq(_state(id), before, "the other side's spokesman");
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotSpokesman.selector, address(this), alice));
-        referee.refine(id, docket(id), here(id), 0, root, path);
+        referee.refine(id, matchTerms(id), here(id), 0, root, path);
         eq(_state(id), before, "a stranger");
         vm.prank(alice);
-        referee.refine(id, docket(id), here(id), 0, root, path);
+        referee.refine(id, matchTerms(id), here(id), 0, root, path);
         yes(_state(id) != before, "the spokesman himself");
     }
 

@@ -8,7 +8,7 @@ import {Trees} from "./support/Trees.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Evidence, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
 
-/// @notice The most that moves of a match can cost, for the minimum stake (trainer_node/bonds.py): records of 255 inputs,
+/// @notice The most that moves of a match can cost, for the minimum stake (trainer_node/min_stake.py): records of 255 inputs,
 /// a structure of 8,192 bytes, step trees of 2^24 operators, run trees of 2^20 checkpoints.
 /// forge-config: default.isolate = true
 contract WorstGasTest is Matches {
@@ -126,19 +126,21 @@ contract WorstGasTest is Matches {
             previousPath[i] = i < 4 ? low[i] : path[i - 4];
         }
         previousPath[0] = node0;
-        referee.descend(id, docket(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath);
+        referee.descend(
+            id, matchTerms(id), here(id), Descent(7, node0, low, node1, low), low[0], previousPath
+        );
         _saved("descend 4 levels to a checkpoint");
         // NOTE: by hand, since what is measured is the last call.
-        Position memory at = Position(docket(id).roots, [node0, node1], low[0]);
+        Position memory at = Position(matchTerms(id).roots, [node0, node1], low[0]);
         bytes32[] memory last = _path(STEPS - 1);
         uint64 end = uint64(1 << (STEPS - 1)) - 1;
         (bytes32 finer0, bytes32 finer1) =
             (Trees.climb(0x16, node0, end, last), Trees.climb(0x16, node1, end, last));
         vm.prank(alice);
-        referee.refine(id, docket(id), at, 0, finer0, last);
+        referee.refine(id, matchTerms(id), at, 0, finer0, last);
         at.root[0] = finer0;
         vm.prank(bob);
-        referee.refine(id, docket(id), at, 1, finer1, last);
+        referee.refine(id, matchTerms(id), at, 1, finer1, last);
         _saved("refine");
     }
 }

@@ -1,7 +1,7 @@
 """One job under siege: liars who claim, play and lose as a strategy says, and one honest challenger.
 
-The jobs, groups and payments are those of the rules (`referee_py.game.book`); how long a match lasts, up to its limit,
-and which of two liars loses it, the strategy says.
+The jobs, groups and payments are those of the rules (`referee_py.game.chain_model`); how long a match lasts, up to its
+limit, and which of two liars loses it, the strategy says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from referee_py.commit import Tag, Tree
-from referee_py.game.book import Book
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.delay import delay_bound
 from referee_py.game.escrow import BURNED
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
@@ -75,14 +75,14 @@ class Siege:
 
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
-        self.book = Book(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
+        self.model = ChainModel(CHAIN, JOBS, REFEREE, PANEL, commit_age=0)
         program = ProgramHeader(1, MODE_REPOPS_F32, 1, 0, 0, 2, *[bytes(32)] * 4, (1,))
         slots = len(strategy.trainers)
         rules = Rules(0, PERIOD, PERIOD, PERIOD)
         terms = JobTerms(program, slots, STAKE, PERIOD, PERIOD, PERIOD, rules, ())
         self.now = 10 * PERIOD
-        self.id = self.book.post(terms, CLIENT, REWARD, self.now)
-        self.job: Job = self.book.jobs[self.id]
+        self.id = self.model.post(terms, CLIENT, REWARD, self.now)
+        self.job: Job = self.model.jobs[self.id]
         self.roots = {run(TRUTH).root: TRUTH}
         self.honest: set[str] = set()
         self.paid: dict[str, int] = {}
@@ -103,22 +103,22 @@ class Siege:
         people = [self._person(honest=False) for _ in self.strategy.trainers]
         for person in people:
             self.paid[person] = STAKE
-            self.book.join(self.id, person, STAKE, self.now)
+            self.model.join(self.id, person, STAKE, self.now)
         runs = [run(number) for number in self.strategy.trainers]
         self.roots |= {shown.root: number for shown, number in zip(runs, self.strategy.trainers, strict=True)}
         for person, shown in zip(people, runs, strict=True):
             hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
-            self.book.commit(self.id, hashed, person, self.now)
+            self.model.commit(self.id, hashed, person, self.now)
         for person, shown in zip(people, runs, strict=True):
-            self.book.reveal(self.id, shown, SALT, SALT, person, 0, self.now)
+            self.model.reveal(self.id, shown, SALT, SALT, person, 0, self.now)
 
     def claim(self, number: int, *, honest: bool = False) -> None:
         shown, person = run(number), self._person(honest=honest)
         self.roots[shown.root] = number
-        price = self.book.price_of(self.id, shown.root)
+        price = self.model.price_of(self.id, shown.root)
         hashed = commitment(CHAIN, JOBS, self.id, person, shown.root, shown.last, SALT, SALT)
-        self.book.commit_challenge(self.id, hashed, person, self.now)
-        self.book.challenge(self.id, shown, SALT, person, price, self.now)
+        self.model.commit_challenge(self.id, hashed, person, self.now)
+        self.model.challenge(self.id, shown, SALT, person, price, self.now)
         self.paid[person] = price
 
     def claimable(self, number: int) -> bool:
@@ -138,21 +138,21 @@ class Siege:
 
     def _open(self) -> None:
         """Decides how each new match will go."""
-        for number in range(self._seen + 1, len(self.book.matches) + 1):
-            match = self.book.matches[number]
+        for number in range(self._seen + 1, len(self.model.matches) + 1):
+            match = self.model.matches[number]
             honest = sum(1 << side for side in (0, 1) if match.terms.players[side] in self.honest)
             ending = self.strategy.ending(self, match)
             losers = {1: 0b10, 2: 0b01}.get(honest, ending.losers)
             match.state = replace(match.state, losers=losers)
             heappush(self._ends, (self.now + min(ending.seconds, LONGEST), number))
-        self._seen = self.matches = len(self.book.matches)
+        self._seen = self.matches = len(self.model.matches)
 
     def _end(self) -> None:
         """The matches whose time is over."""
         while self._ends and self._ends[0][0] <= self.now:
-            match = self.book.matches[heappop(self._ends)[1]]
+            match = self.model.matches[heappop(self._ends)[1]]
             match.state = replace(match.state, phase=Phase.DONE, reason=Reason.TIMEOUT)
-            self.book._resolve(match, (), self.now)
+            self.model._resolve(match, (), self.now)
             self._open()
 
     # --- the whole ------------------------------------------------------------------------------------------------
@@ -170,20 +170,20 @@ class Siege:
             self._act_honestly()
             self._open()
             first = self.job.challenge_end
-            due = [first, self.job.settle_end, self._ends[0][0] if self._ends else 0]
+            due = [first, self.job.reclaim_end, self._ends[0][0] if self._ends else 0]
             wish = self.strategy.wait(self)
             later = [instant for instant in (*due, wish or 0) if instant > self.now]
             if not later:
                 break
             self.now = min(later)
-        self.book.finalize(self.id, self.now)
+        self.model.finalize(self.id, self.now)
         for number, claim in enumerate(self.job.claims):
             if not claim.lost:
-                self.book.collect(self.id, number)
+                self.model.collect(self.id, number)
         return self._outcome(start)
 
     def _outcome(self, start: int) -> Outcome:
-        job, owed = self.job, self.book.credits
+        job, owed = self.job, self.model.credits
         liars = [person for person in self.paid if person not in self.honest]
         accepted = None if job.accepted is None else self.roots[job.groups[job.accepted].root]
         return Outcome(

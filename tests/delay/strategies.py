@@ -41,7 +41,7 @@ class OneByOne(Strategy):
         return siege.roots[group.root]
 
     def wait(self, siege: Siege) -> int | None:
-        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        before = siege.job.challenge_end - 1, siege.job.reclaim_end - 1
         return min((instant for instant in before if instant > siege.now), default=None)
 
 
@@ -106,7 +106,7 @@ class AtRandom(Strategy):
         return Ending(self._random.choice([1, LONGEST, LONGEST]), self._random.choice([1, 2, 3]))
 
     def wait(self, siege: Siege) -> int | None:
-        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        before = siege.job.challenge_end - 1, siege.job.reclaim_end - 1
         return min((instant for instant in before if instant > siege.now), default=None)
 
 
@@ -162,5 +162,5 @@ class Every(Strategy):
         return Ending(seconds[self._choices.pick(seconds)], losers[self._choices.pick(losers)])
 
     def wait(self, siege: Siege) -> int | None:
-        before = siege.job.challenge_end - 1, siege.job.settle_end - 1
+        before = siege.job.challenge_end - 1, siege.job.reclaim_end - 1
         return min((instant for instant in before if instant > siege.now), default=None)

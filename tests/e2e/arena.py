@@ -26,7 +26,7 @@ from trainer_node.chain import (
     Call,
     ChainClient,
     Deployment,
-    Job,
+    JobView,
     Snapshot,
     TransactionManager,
     connect,
@@ -37,18 +37,18 @@ from trainer_node.chain.contracts import error_decoder
 from trainer_node.challenger import challenger
 from trainer_node.config import Mode, load_settings
 from trainer_node.db import Database
-from trainer_node.demo.reckoning import reckon, wealth
+from trainer_node.demo.checks import check_outcome, wealth
 from trainer_node.deploy import ETHER, Parameters, deploy
 from trainer_node.faults import HONEST, Fault, Lie
+from trainer_node.job_runner import JobRunner
 from trainer_node.keys import create_key
-from trainer_node.party import Party, crew
+from trainer_node.participant import Participant, open_runner
 from trainer_node.posting import Offer, post_job
 from trainer_node.server import ArtifactServer
-from trainer_node.service import Node, open_node
+from trainer_node.service import Daemon, open_daemon
 from trainer_node.store import Store
 from trainer_node.trainer import trainer
 from trainer_node.verifier import Verifier
-from trainer_node.workshop import Workshop
 
 PERIOD_S = 600
 CLOCK_S = 600
@@ -67,16 +67,16 @@ class Member:
 
     name: str
     honest: bool
-    node: Node
-    part: Party | Verifier
-    workshop: Workshop | None
+    node: Daemon
+    part: Participant | Verifier
+    runner: JobRunner | None
 
 
 @dataclass(frozen=True)
 class Outcome:
     """How the job ended. ``profit``: wei won or lost, gas aside. ``matches``: what decided, and who lost."""
 
-    job: Job
+    job: JobView
     matches: list[tuple[Reason, set[str]]]
     profit: dict[str, int]
     moves: int
@@ -145,7 +145,7 @@ class Arena:
             snapshot = self.client.snapshot()
             if self._over(snapshot):
                 return self._outcome(snapshot)
-            if any(member.workshop is not None and member.workshop.busy for member in self.members):
+            if any(member.runner is not None and member.runner.busy for member in self.members):
                 time.sleep(0.02)
             else:
                 self.skip(TIME_STEP_S)
@@ -163,12 +163,12 @@ class Arena:
     def restart(self, name: str) -> None:
         """A player comes back with what its disk has, and nothing that it remembered."""
         member = next(member for member in self.members if member.name == name)
-        assert member.workshop is not None
-        member.workshop.close()
+        assert member.runner is not None
+        member.runner.close()
         assert member.honest
         challenges = member.node.settings.mode is Mode.CHALLENGE
-        member.workshop = self._stack.enter_context(self._crew(member.node, HONEST, follows=challenges))
-        member.part = (challenger if challenges else trainer)(member.node, member.workshop)
+        member.runner = self._stack.enter_context(self._open_runner(member.node, HONEST, follows=challenges))
+        member.part = (challenger if challenges else trainer)(member.node, member.runner)
 
     def skip(self, seconds: int) -> None:
         """Let time pass on the chain."""
@@ -190,7 +190,7 @@ class Arena:
                 player for side, player in enumerate(match.terms.players) if match.state.losers >> side & 1
             }
             matches.append((match.state.reason, losers))
-        accounts = reckon(self.client, self._addresses(), self._before, self._posted_block + 1)
+        accounts = check_outcome(self.client, self._addresses(), self._before, self._posted_block + 1)
         profit = {name: account.profit for name, account in accounts.items()}
         referee = self.client.deployment.referee
         moves = sum(
@@ -225,11 +225,11 @@ class Arena:
             poll_s=0.01,
         )
 
-    def _node(self, name: str, role: str, **settings: object) -> Node:
+    def _node(self, name: str, role: str, **settings: object) -> Daemon:
         folder = self._folder / name
         create_key(folder / "key.json", PASSWORD, key=self._keys.pop(0), work_factor=2)
         return self._stack.enter_context(
-            open_node(
+            open_daemon(
                 load_settings(
                     rpc_url=self._anvil.url,
                     chain_id=self._anvil.chain_id,
@@ -256,18 +256,20 @@ class Arena:
     ) -> None:
         settings: dict[str, object] = {} if self._serve else {"public_uri": NOWHERE}
         node = self._node(name, name, mode=mode, evaluator=evaluator, **settings)
-        workshop = self._stack.enter_context(
-            self._crew(
+        runner = self._stack.enter_context(
+            self._open_runner(
                 node, Lie(fault, fault_step, self._fault_node, self._appeals), follows=mode is not None
             )
         )
         silent = fault is Fault.WITHHOLD
-        part = trainer(node, workshop, silent=silent) if mode is None else challenger(node, workshop)
-        self.members.append(Member(name, fault is Fault.NONE, node, part, workshop))
+        part = trainer(node, runner, silent=silent) if mode is None else challenger(node, runner)
+        self.members.append(Member(name, fault is Fault.NONE, node, part, runner))
 
-    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+    def _open_runner(
+        self, node: Daemon, lie: Lie, *, follows: bool
+    ) -> contextlib.AbstractContextManager[JobRunner]:
         """What a player computes with: a seam for liars of other kinds."""
-        return crew(node, lie, follows=follows)
+        return open_runner(node, lie, follows=follows)
 
     def _post(self, client: TransactionManager, slots: int, threshold: int) -> None:
         store = Store(self._folder / "client")

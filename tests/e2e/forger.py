@@ -12,20 +12,20 @@ import numpy as np
 from referee_py.commit.tensor import Array
 from referee_py.execute import Backend
 from referee_py.rounding.backend import Attrs, Evaluator, Rounded
-from referee_py.rounding.book import LogBook
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import Evaluation
 from referee_py.rounding.follow import follow, write
+from referee_py.rounding.log_source import LogSource
 from referee_py.rounding.mode import Rounding
+from referee_py.rounding.rounded_output import Evaluated
 from referee_py.rounding.step_log import NodeLog
-from referee_py.rounding.surface import Evaluated
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import Job
+from trainer_node.chain import JobView
 from trainer_node.devices import backend_of, evaluator_of
 from trainer_node.faults import Fault, Lie
-from trainer_node.service import Node
-from trainer_node.workshop import Workshop
+from trainer_node.job_runner import JobRunner
+from trainer_node.service import Daemon
 
 from .arena import Arena
 from .brink import PLAIN
@@ -44,13 +44,13 @@ class Forger(Rounded):
     def __init__(
         self,
         rounding: Rounding,
-        book: LogBook,
+        log_source: LogSource,
         evaluator: Evaluator,
         forgery: Forgery,
         knows: bool,
         ignored: set[int],
     ) -> None:
-        super().__init__(rounding, book, evaluator)
+        super().__init__(rounding, log_source, evaluator)
         self._ignored = ignored
         self._forgery, self._knows = forgery, knows
         self._recorded: NodeLog | None = None
@@ -123,10 +123,10 @@ class Forger(Rounded):
         return forged
 
 
-class ForgersWorkshop(Workshop):
-    """A workshop whose rounded jobs are computed by the forger."""
+class ForgersRunner(JobRunner):
+    """A runner whose rounded jobs are computed by the forger."""
 
-    def __init__(self, node: Node, forgery: Forgery, knows: bool, ignored: set[int]) -> None:
+    def __init__(self, node: Daemon, forgery: Forgery, knows: bool, ignored: set[int]) -> None:
         settings = node.settings
         super().__init__(
             node.fetcher,
@@ -138,20 +138,22 @@ class ForgersWorkshop(Workshop):
         )
         self._forgery = forgery, knows, ignored
 
-    def _computes(self, job: Job, book: LogBook | None) -> Backend:
-        if book is None:
+    def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
+        if log_source is None:
             return self._backend
-        return Forger(Rounding.of(job.program.mode), book, self._evaluator(), *self._forgery)
+        return Forger(Rounding.of(job.program.mode), log_source, self._evaluator(), *self._forgery)
 
 
 @contextlib.contextmanager
-def forgers_crew(node: Node, forgery: Forgery, knows: bool, ignored: set[int]) -> Iterator[Workshop]:
-    """The forger's workshop, closed at the end."""
-    workshop = ForgersWorkshop(node, forgery, knows, ignored)
+def open_forgers_runner(
+    node: Daemon, forgery: Forgery, knows: bool, ignored: set[int]
+) -> Iterator[JobRunner]:
+    """The forger's runner, closed at the end."""
+    runner = ForgersRunner(node, forgery, knows, ignored)
     try:
-        yield workshop
+        yield runner
     finally:
-        workshop.close()
+        runner.close()
 
 
 class ForgersArena(Arena):
@@ -167,10 +169,12 @@ class ForgersArena(Arena):
         trainer = next(member for member in self.members if member.name == "trainer-0")
         trainer.honest = knows or forgery.gone in (Gone.IDLE, Gone.ADMITTED)
 
-    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+    def _open_runner(
+        self, node: Daemon, lie: Lie, *, follows: bool
+    ) -> contextlib.AbstractContextManager[JobRunner]:
         if follows:
-            return super()._crew(node, lie, follows=follows)
-        return forgers_crew(node, self._forgery, self._knows, self.ignored)
+            return super()._open_runner(node, lie, follows=follows)
+        return open_forgers_runner(node, self._forgery, self._knows, self.ignored)
 
 
 class BadlyServedArena(Arena):
@@ -188,12 +192,14 @@ class BadlyServedArena(Arena):
         super().__init__(anvil, folder, bundle, trainers=[Fault.NONE])
         server.store = self.members[-2].node.store
 
-    def _node(self, name: str, role: str, **settings: object) -> Node:
+    def _node(self, name: str, role: str, **settings: object) -> Daemon:
         if name == "trainer-0":
             settings["public_uri"] = self._server.uri
         return super()._node(name, role, **settings)
 
-    def _crew(self, node: Node, lie: Lie, *, follows: bool) -> contextlib.AbstractContextManager[Workshop]:
+    def _open_runner(
+        self, node: Daemon, lie: Lie, *, follows: bool
+    ) -> contextlib.AbstractContextManager[JobRunner]:
         if follows or self._forgery is None:
-            return super()._crew(node, lie, follows=follows)
-        return forgers_crew(node, self._forgery, False, set())
+            return super()._open_runner(node, lie, follows=follows)
+        return open_forgers_runner(node, self._forgery, False, set())

@@ -23,9 +23,9 @@ from .brink import COUNT, Y
 from .forgeries import DAMAGES
 
 MIB = 1 << 20
-Answer = bytes | Iterable[bytes] | None
+Response = bytes | Iterable[bytes] | None
 """The body; in pieces if nothing is said of its length; None: 404."""
-Lie = Callable[[bytes, int], Answer]
+Lie = Callable[[bytes, int], Response]
 """From the right bytes, and how often the file was asked for before."""
 
 
@@ -42,7 +42,7 @@ class HostileServer:
 
             def do_GET(handler) -> None:  # noqa: N805
                 path = handler.path
-                answer: Answer = self._file(path)
+                answer: Response = self._file(path)
                 if isinstance(answer, bytes) and path.startswith(kind):
                     answer = lie(answer, asked[path])
                     asked[path] += 1
@@ -80,7 +80,7 @@ class HostileServer:
         return found.read_bytes() if found else None
 
 
-def _send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+def _send(handler: BaseHTTPRequestHandler, answer: Response) -> None:
     handler.send_response(404 if answer is None else 200)
     if answer is None or isinstance(answer, bytes):
         handler.send_header("Content-Length", str(len(answer or b"")))

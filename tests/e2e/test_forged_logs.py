@@ -1,7 +1,8 @@
 """A trainer forges a rounding log: whoever goes by the forgery loses, whoever only writes it has changed nothing.
 
 Each forgery is played by two trainers, on a chain, against an honest challenger with other hardware. The *liar* goes by
-its log to the letter. The *joker* commits to the same log and to what that log is worth: the truth.
+its log to the letter. The *honest follower of a forged log* commits to the same log and to what that log is worth:
+the truth.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import structlog
 from referee_py.commit import Tag
 from referee_py.execute import Run
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.conftest import Anvil
 from tests.trainer_node.rounded.orders import both
@@ -61,7 +62,7 @@ def cases(quick: set[str], gone: Sequence[Gone] = tuple(Gone)) -> list[Any]:
 
 @dataclass(frozen=True)
 class Played:
-    """How the job of a liar or a joker ended: what the nodes said, and which elements were wrong for an entry."""
+    """How a liar's or an honest follower's job ended: what the nodes said, which elements were wrong for an entry."""
 
     outcome: Outcome
     told: Sequence[MutableMapping[str, Any]]
@@ -95,18 +96,18 @@ def root(rounding: Rounding, backend: Rounded) -> bytes:
 
 
 @pytest.mark.parametrize("rounding", [SPARSE, DENSE], ids=lambda rounding: f"{rounding.mode:#x}")
-def test_whoever_follows_finds_the_joker_right_and_the_liar_wrong(rounding: Rounding) -> None:
+def test_whoever_follows_finds_the_honest_follower_right_and_the_liar_wrong(rounding: Rounding) -> None:
     """All forgeries at once: the runs alone, on other hardware, and what is told of them."""
     trainer, auditor = both()
-    honest = root(rounding, Rounded(rounding, MemoryBook(), trainer))
-    assert honest != root(rounding, Rounded(rounding, MemoryBook(), auditor)), "hardware differs"
+    honest = root(rounding, Rounded(rounding, MemoryLogs(), trainer))
+    assert honest != root(rounding, Rounded(rounding, MemoryLogs(), auditor)), "hardware differs"
     for name, forgery in FORGERIES.items():
         if rounding.bits > forgery.most_bits:
             continue
         for knows in (True, False):
-            book, ignored, told = MemoryBook(), set[int](), list[tuple[int, ...]]()
-            claimed = root(rounding, Forger(rounding, book, trainer, forgery, knows, ignored))
-            other = Rounded(rounding, book, auditor, lambda *place, told=told: told.append(place))
+            log_source, ignored, told = MemoryLogs(), set[int](), list[tuple[int, ...]]()
+            claimed = root(rounding, Forger(rounding, log_source, trainer, forgery, knows, ignored))
+            other = Rounded(rounding, log_source, auditor, lambda *place, told=told: told.append(place))
             agree = root(rounding, other) == claimed
             assert agree == (knows or forgery.gone in HARMLESS), name
             if not knows:
@@ -137,7 +138,7 @@ def test_the_liar_loses(anvil: Anvil, tmp_path: Path, rounding: Rounding, forger
 
 
 @pytest.mark.parametrize(("rounding", "forgery"), cases({"the log of a longer node"}, HARMFUL))
-def test_the_joker_has_changed_nothing(
+def test_the_honest_follower_has_changed_nothing(
     anvil: Anvil, tmp_path: Path, rounding: Rounding, forgery: Forgery
 ) -> None:
     played = play(anvil, tmp_path, rounding, forgery, knows=True)
@@ -162,7 +163,7 @@ def bad_servers() -> list[Any]:
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
+    monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.01)
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -213,7 +214,7 @@ def test_a_server_that_changes_its_mind_is_asked_until_it_is_right(anvil: Anvil,
     "name", [pytest.param(n, marks=[] if n == "noise" else [pytest.mark.slow]) for n in UNREADABLE]
 )
 def test_a_log_that_nobody_can_read_is_lost(anvil: Anvil, tmp_path: Path, name: str) -> None:
-    """It has no answer that the contract takes, so whoever demands it wins; and nobody is shown right."""
+    """It has no answer that the contract takes, so whoever requests it wins; and nobody is shown right."""
     with (
         ForgersArena(anvil, tmp_path, brink.bundle(SPARSE), UNREADABLE[name], knows=True) as arena,
         structlog.testing.capture_logs() as told,

@@ -14,7 +14,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import recorded
 from trainer_node.cli.dispute import render
-from trainer_node.demo.story import Story
+from trainer_node.demo.narrator import Narrator
 from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
 from trainer_node.replay import Replay
@@ -44,13 +44,13 @@ def shown(arena: Arena) -> str:
     return capture.get()
 
 
-def story(arena: Arena) -> str:
+def narrator(arena: Arena) -> str:
     """What a demonstration tells."""
     lines = list[str]()
-    story = Story(arena.client, arena.job_id, {}, lines.append, lambda *_: "", (20, 5, 1))
-    story.tell()
+    narrator = Narrator(arena.client, arena.job_id, {}, lines.append, lambda *_: "", (20, 5, 1))
+    narrator.tell()
     told = len(lines)
-    story.tell()
+    narrator.tell()
     assert len(lines) == told, "nothing is told twice"
     return "\n".join(lines)
 
@@ -82,7 +82,7 @@ def test_a_false_verdict_falls_and_its_signers_lose_their_bonds(
         assert outcome.profit["verifier-0"] == outcome.profit["verifier-1"] == -ETHER
         ((hearing, _),) = hearings(arena)
         assert (hearing.trials, hearing.votes, len(hearing.voters)) == (3, (), 2)
-        for told in (shown(arena), story(arena)):
+        for told in (shown(arena), narrator(arena)):
             for words in ("appeals", "overruled", "element", "loses its bond"):
                 assert words in told, words
 
@@ -121,7 +121,7 @@ def test_silent_verifiers_are_replaced_by_the_court(anvil: Anvil, tmp_path: Path
 
 
 class Mute:
-    """A counsel who does nothing."""
+    """A hearing_player who does nothing."""
 
     def attend(self, *_: object) -> None: ...
 
@@ -132,7 +132,7 @@ def silence(arena: Arena, *names: str) -> None:
     """They do nothing in hearings but vote."""
     for member in arena.members:
         if member.name in names:
-            member.part._counsel = Mute()  # type: ignore[assignment]
+            member.part._hearing_player = Mute()  # type: ignore[assignment]
 
 
 def test_bonds_of_silent_signers_fall_though_job_and_accuser_were_gone_meanwhile(

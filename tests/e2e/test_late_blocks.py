@@ -13,7 +13,7 @@ from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase, Snapshot
 from trainer_node.faults import Fault
-from trainer_node.service import Node
+from trainer_node.service import Daemon
 
 from .arena import REWARD, STAKE
 from .test_disputes import expect_justice
@@ -25,7 +25,7 @@ CONFIRMATIONS = 3
 class LateArena(WatchedArena):
     """Whoever waits for time to pass waits for blocks, too."""
 
-    def _node(self, name: str, role: str, **settings: object) -> Node:
+    def _node(self, name: str, role: str, **settings: object) -> Daemon:
         return super()._node(name, role, **{**settings, "confirmations": CONFIRMATIONS})
 
     def skip(self, seconds: int) -> None:
@@ -74,7 +74,7 @@ def test_whoever_reads_late_does_nothing_twice_and_is_paid(
         from_join_on = kept[next(i for i, wei in enumerate(kept) if wei) :]
         while_it_ran = from_join_on[: len(from_join_on) // 2]
         assert all(while_it_ran), "never let go of between the stake and the block that shows it"
-        nodes = [member.node for member in arena.members if member.workshop is not None]
+        nodes = [member.node for member in arena.members if member.runner is not None]
         for _ in range(10):
             arena.skip(1)
             for member in arena.members:

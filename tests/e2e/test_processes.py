@@ -13,12 +13,12 @@ import repops
 from referee_py.execute import Run
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook, run_log_tree
+from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from referee_py.rounding.mode import Rounding, is_rounded
 from trainer_node.bundle import Bundle
 from trainer_node.capture import build, load_recipe
-from trainer_node.chain import ChainClient, Job, JobPhase
-from trainer_node.demo.stage import Stage
+from trainer_node.chain import ChainClient, JobPhase, JobView
+from trainer_node.demo.network import Network
 from trainer_node.posting import ETHER, Offer, post_job
 from trainer_node.rounded.variations import evaluator_of
 from trainer_node.server import ArtifactServer
@@ -34,15 +34,15 @@ LIE = ("--fault", "wrong-op-output", "--fault-step", "42", "--fault-node", "5")
 def steps_of(mode: int) -> int:
     """How many steps of the job take `KILLED_WITHIN_S` here; hundreds at least, so that there are checkpoints."""
     bundle = build(load_recipe("digits-mlp", steps=200)).with_mode(mode)
-    run, began = run_of(bundle, MemoryBook()), time.monotonic()
+    run, began = run_of(bundle, MemoryLogs()), time.monotonic()
     run.advance(run.initial(), 200)
     return max(800, int(200 * KILLED_WITHIN_S / (time.monotonic() - began)))
 
 
-def run_of(bundle: Bundle, book: MemoryBook) -> Run:
+def run_of(bundle: Bundle, log_source: MemoryLogs) -> Run:
     terms, backend = bundle.terms, repops.backend("cpu")
     if is_rounded(terms.mode):
-        backend = Rounded(Rounding.of(terms.mode), book, evaluator_of("torch"))
+        backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of("torch"))
     return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
 
 
@@ -53,16 +53,16 @@ def wait_for(what: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def progress(stage: Stage, name: str) -> int:
+def progress(network: Network, name: str) -> int:
     """The last training step that a party has logged."""
-    return max((e["step"] for e in stage.events(name) if e["event"] == "train.progress"), default=0)
+    return max((e["step"] for e in network.events(name) if e["event"] == "train.progress"), default=0)
 
 
 def post(
-    stage: Stage, client: ChainClient, bundle: Bundle, uri: str, slots: int, challenge_period: int = 5
+    network: Network, client: ChainClient, bundle: Bundle, uri: str, slots: int, challenge_period: int = 5
 ) -> int:
     """Judged by one verifier, if there is one; else by the court."""
-    verifiers = tuple(stage.accounts[name] for name in ("verifier",) if name in stage.accounts)
+    verifiers = tuple(network.accounts[name] for name in ("verifier",) if name in network.accounts)
     offer = Offer(
         reward=ETHER,
         stake=ETHER,
@@ -75,35 +75,38 @@ def post(
         appeal_period=60,
         verifiers=verifiers,
     )
-    with stage.transactions("client") as transactions:
-        return post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, uri)[0]
+    with network.transactions("client") as transactions:
+        return post_job(client, transactions, Store(network.folder / "client"), bundle, offer, uri)[0]
 
 
 def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp_path: Path) -> None:
     steps = steps_of(MODE_REPOPS_F32)
     bundle = build(load_recipe("digits-mlp", steps=steps))
     names = ["one thread", "two threads", "verifier"]
-    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
-        client = stage.deploy()
-        stage.register_verifier(client, "verifier")
-        job_id = post(stage, client, bundle, server.uri, slots=2)
-        stage.start("one thread", ["trainer", "run"], threads=1)
-        stage.start("two threads", ["trainer", "run"], threads=2)
+    with (
+        Network(tmp_path / "network", names) as network,
+        ArtifactServer(Store(network.folder / "client")) as server,
+    ):
+        client = network.deploy()
+        network.register_verifier(client, "verifier")
+        job_id = post(network, client, bundle, server.uri, slots=2)
+        network.start("one thread", ["trainer", "run"], threads=1)
+        network.start("two threads", ["trainer", "run"], threads=2)
 
-        wait_for(lambda: progress(stage, "one thread") > bundle.terms.strides[0])
-        os.kill(stage.pid("one thread"), signal.SIGKILL)
-        killed_at = progress(stage, "one thread")
+        wait_for(lambda: progress(network, "one thread") > bundle.terms.strides[0])
+        os.kill(network.pid("one thread"), signal.SIGKILL)
+        killed_at = progress(network, "one thread")
         assert killed_at < steps, "it was killed too late to show anything"
-        stage.start("one thread", ["trainer", "run"], threads=1)
+        network.start("one thread", ["trainer", "run"], threads=1)
 
-        def job() -> Job:
+        def job() -> JobView:
             return client.snapshot().job(job_id)
 
         wait_for(lambda: len(job().claims) == 2)
-        (start,) = [event for event in stage.events("one thread") if event["event"] == "train.start"]
+        (start,) = [event for event in network.events("one thread") if event["event"] == "train.start"]
         assert 0 < start["after"] < steps, "it must go on from a checkpoint"
         assert len(job().groups) == 1
-        run = run_of(bundle, MemoryBook())
+        run = run_of(bundle, MemoryLogs())
         assert job().groups[0].root == run.commit_run().claim().root
         wait_for(lambda: job().phase is JobPhase.ACCEPTED)
 
@@ -111,13 +114,16 @@ def test_a_killed_trainer_goes_on_and_finds_the_root_of_another_thread_count(tmp
 def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None:
     bundle = build(load_recipe("digits-mlp", steps=100))
     names = ["honest", "liar"]
-    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
-        client = stage.deploy()
-        job_id = post(stage, client, bundle, server.uri, slots=2)
-        stage.start("honest", ["trainer", "run"])
-        stage.start("liar", ["trainer", "run", *LIE])
+    with (
+        Network(tmp_path / "network", names) as network,
+        ArtifactServer(Store(network.folder / "client")) as server,
+    ):
+        client = network.deploy()
+        job_id = post(network, client, bundle, server.uri, slots=2)
+        network.start("honest", ["trainer", "run"])
+        network.start("liar", ["trainer", "run", *LIE])
 
-        def job() -> Job:
+        def job() -> JobView:
             return client.snapshot().job(job_id)
 
         def before_the_court() -> bool:
@@ -125,17 +131,17 @@ def test_a_trainer_killed_in_a_trial_comes_back_and_wins(tmp_path: Path) -> None
             return bool(snapshot.hearings(snapshot.job(job_id)))
 
         wait_for(before_the_court)
-        os.kill(stage.pid("honest"), signal.SIGKILL)
+        os.kill(network.pid("honest"), signal.SIGKILL)
         assert before_the_court(), "it was killed too late to show anything"
         served_at = {claim.owner: claim.uri for claim in job().claims}
-        stage.start("honest", ["trainer", "run"])
+        network.start("honest", ["trainer", "run"])
 
         wait_for(lambda: job().phase.ended)
         assert job().phase is JobPhase.ACCEPTED
-        honest = job().claim_of(stage.accounts["honest"])
+        honest = job().claim_of(network.accounts["honest"])
         assert honest is not None
         assert job().accepted_root == job().groups[honest.group].root
-        (opened,) = [event for event in stage.events("honest") if event["event"] == "node.open"]
+        (opened,) = [event for event in network.events("honest") if event["event"] == "node.open"]
         assert opened["artifacts"] == served_at[honest.owner], "it must serve where its claim says"
 
 
@@ -145,24 +151,27 @@ def test_a_killed_trainer_follows_the_logs_that_it_has_written(tmp_path: Path) -
     steps = steps_of(mode)
     bundle = build(load_recipe("digits-mlp", steps=steps)).with_mode(mode)
     terms, names = bundle.terms, ["trainer", "auditor", "verifier"]
-    with Stage(tmp_path / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
-        client = stage.deploy()
-        stage.register_verifier(client, "verifier")
-        job_id = post(stage, client, bundle, server.uri, slots=1, challenge_period=120)
-        stage.start("trainer", ["trainer", "run"], threads=1)
-        stage.start("auditor", ["challenger", "run", "--mode", "challenge"], threads=1, evaluator="halves")
-        wait_for(lambda: progress(stage, "trainer") > terms.strides[0])
-        os.kill(stage.pid("trainer"), signal.SIGKILL)
-        assert progress(stage, "trainer") < steps, "it was killed too late to show anything"
-        stage.start("trainer", ["trainer", "run"], threads=1)
+    with (
+        Network(tmp_path / "network", names) as network,
+        ArtifactServer(Store(network.folder / "client")) as server,
+    ):
+        client = network.deploy()
+        network.register_verifier(client, "verifier")
+        job_id = post(network, client, bundle, server.uri, slots=1, challenge_period=120)
+        network.start("trainer", ["trainer", "run"], threads=1)
+        network.start("auditor", ["challenger", "run", "--mode", "challenge"], threads=1, evaluator="halves")
+        wait_for(lambda: progress(network, "trainer") > terms.strides[0])
+        os.kill(network.pid("trainer"), signal.SIGKILL)
+        assert progress(network, "trainer") < steps, "it was killed too late to show anything"
+        network.start("trainer", ["trainer", "run"], threads=1)
 
-        def job() -> Job:
+        def job() -> JobView:
             return client.snapshot().job(job_id)
 
-        wait_for(lambda: any(event["event"] == "claim.valid" for event in stage.events("auditor")))
-        (start,) = [event for event in stage.events("trainer") if event["event"] == "train.start"]
+        wait_for(lambda: any(event["event"] == "claim.valid" for event in network.events("auditor")))
+        (start,) = [event for event in network.events("trainer") if event["event"] == "train.start"]
         assert 0 < start["after"] < steps, "it must go on from a checkpoint"
-        book = MemoryBook()
-        assert job().groups[0].root == run_of(bundle, book).commit_run().root
-        assert job().logs == run_log_tree(book.roots(terms.node_count)).root
+        log_source = MemoryLogs()
+        assert job().groups[0].root == run_of(bundle, log_source).commit_run().root
+        assert job().logs == run_log_tree(log_source.roots(terms.node_count)).root
         assert len(job().claims) == 1, "nobody disputes it"

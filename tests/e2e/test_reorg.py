@@ -8,14 +8,14 @@ from pathlib import Path
 from referee_py.game.state import Phase
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
-from trainer_node.chain import Job
+from trainer_node.chain import JobView
 from trainer_node.faults import EXPECTED, Fault
 
 from .arena import Arena
 from .test_disputes import expect_justice
 
 
-def play_until(arena: Arena, reached: Callable[[Job], bool]) -> None:
+def play_until(arena: Arena, reached: Callable[[JobView], bool]) -> None:
     """Tick everybody until the job is so far."""
     for _ in range(2000):
         if reached(arena.client.snapshot().job(arena.job_id)):
@@ -24,7 +24,7 @@ def play_until(arena: Arena, reached: Callable[[Job], bool]) -> None:
         for member in arena.members:
             member.part.tick()
         if arena.web3.eth.block_number == before and not any(
-            member.workshop is not None and member.workshop.busy for member in arena.members
+            member.runner is not None and member.runner.busy for member in arena.members
         ):
             arena.skip(5)
     raise AssertionError("the job did not come so far")
@@ -52,7 +52,7 @@ def test_moves_that_are_taken_back_are_made_again(anvil: Anvil, tmp_path: Path, 
         play_until(arena, lambda job: job.commitments == 2)
         before = rpc(arena, "evm_snapshot")
 
-        def panel_hears(job: Job) -> bool:
+        def panel_hears(job: JobView) -> bool:
             snapshot = arena.client.snapshot()
             return any(
                 snapshot.match(job, match_id).state.phase is Phase.HEARING for match_id in job.match_ids()

@@ -15,16 +15,16 @@ from referee_py.commit import Tag
 from referee_py.execute import Run
 from referee_py.game.state import Reason
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.conftest import Anvil
 from trainer_node.bundle import Bundle
 from trainer_node.chain import JobPhase
 from trainer_node.faults import EXPECTED, Fault
-from trainer_node.logbook import WrittenBook
+from trainer_node.log_sources import OwnLogs
 from trainer_node.rounded.variations import evaluator_of
-from trainer_node.service import Node
+from trainer_node.service import Daemon
 from trainer_node.store import Store
 
 from . import brink
@@ -41,13 +41,13 @@ def rounded(bundle: Bundle) -> Bundle:
     return bundle.with_mode(ROUNDING.mode)
 
 
-def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryBook:
+def logs_of(outcome: Outcome, bundle: Bundle, store: Store) -> MemoryLogs:
     """What the trainer has committed to, from its own store."""
-    terms, book = bundle.terms, MemoryBook()
+    terms, log_source = bundle.terms, MemoryLogs()
     roots = store.get_tree(Tag.LOG_RUN_TREE, outcome.job.logs, terms.steps).leaves
     for step, root in enumerate(roots, 1):
-        book.put(step, store.get_log(root, terms.node_count))
-    return book
+        log_source.put(step, store.get_log(root, terms.node_count))
+    return log_source
 
 
 def truth(outcome: Outcome, bundle: Bundle, store: Store) -> bytes:
@@ -81,8 +81,8 @@ def test_other_hardware_agrees(anvil: Anvil, tmp_path: Path, bundle: Bundle, rou
         expect_justice(arena, outcome, job)
         assert outcome.matches == []
         assert outcome.profit["trainer-0"] == REWARD
-        book = logs_of(outcome, job, arena.members[-2].node.store)
-        written = [book.get(step) for step in range(1, job.terms.steps + 1)]
+        log_source = logs_of(outcome, job, arena.members[-2].node.store)
+        written = [log_source.get(step) for step in range(1, job.terms.steps + 1)]
         assert any(log is not None and log.nodes for log in written), "the logs are not all empty"
 
 
@@ -91,7 +91,7 @@ class Careful(Arena):
 
     careful = ""
 
-    def _node(self, name: str, role: str, **settings: object) -> Node:
+    def _node(self, name: str, role: str, **settings: object) -> Daemon:
         return super()._node(name, role, **{**settings, "allow_probable_bounds": name != self.careful})
 
 
@@ -175,9 +175,9 @@ def test_the_court_goes_by_the_log_and_ignores_a_forged_entry(
         assert outcome.matches == [(Reason.OPERATOR, {arena.address("trainer-0")})]
 
 
-def flipped(book: MemoryBook, step: int) -> StepLog:
+def flipped(log_source: MemoryLogs, step: int) -> StepLog:
     """The log of a step with one direction turned round: that of a sum which is a midpoint, and may be either."""
-    log = book.get(step)
+    log = log_source.get(step)
     assert log is not None
     said = log.nodes[brink.Y].read()
     up = said.up.copy()
@@ -188,26 +188,26 @@ def flipped(book: MemoryBook, step: int) -> StepLog:
 
 def test_an_admissible_direction_is_no_fault(anvil: Anvil, tmp_path: Path) -> None:
     """The trainer goes by an entry that its own library would not have written; everybody comes to the same values."""
-    job, usual = brink.bundle(ROUNDING), MemoryBook()
+    job, usual = brink.bundle(ROUNDING), MemoryLogs()
     terms, run = job.terms, run_of(job, usual, "torch")
     root = run.commit_run().root
     with Arena(anvil, tmp_path, job, trainers=[Fault.NONE]) as arena:
         node = arena.members[-2].node
         key = int.from_bytes(terms.hash(), "big")
-        book = WrittenBook(node.database, key, node.store, terms.node_count, terms.steps)
+        log_source = OwnLogs(node.database, key, node.store, terms.node_count, terms.steps)
         for step in range(1, 5):
             log = usual.get(step)
             assert log is not None
-            book.put(step, log)
-        book.put(5, flipped(usual, 5))
-        book.keep()
+            log_source.put(step, log)
+        log_source.put(5, flipped(usual, 5))
+        log_source.keep()
         outcome = arena.play()
         expect_justice(arena, outcome, job)
         assert outcome.matches == []
         assert outcome.job.accepted_root != root, "one rounding in step 5 has changed what came of it"
 
 
-def run_of(bundle: Bundle, book: MemoryBook, evaluator: str) -> Run:
+def run_of(bundle: Bundle, log_source: MemoryLogs, evaluator: str) -> Run:
     terms = bundle.terms
-    backend = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator))
+    backend = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator))
     return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)

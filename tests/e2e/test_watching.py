@@ -19,7 +19,7 @@ from trainer_node.deploy import ETHER
 from trainer_node.faults import Fault
 from trainer_node.funds import kept, kept_to_watch
 from trainer_node.posting import Offer
-from trainer_node.service import Node
+from trainer_node.service import Daemon
 from trainer_node.watcher import WATCH_GAS
 
 from .arena import REWARD, STAKE, Arena
@@ -34,7 +34,7 @@ class WatchedArena(Arena):
 
     max_watch_eth = 2.0
 
-    def _node(self, name: str, role: str, **settings: object) -> Node:
+    def _node(self, name: str, role: str, **settings: object) -> Daemon:
         if name == "challenger":
             settings["max_watch_eth"] = self.max_watch_eth
         return super()._node(name, role, **settings)

@@ -1,4 +1,4 @@
-"""The worst dispute of trainer_node/bonds.py, move by move, on a year of base fees; for all beginnings at once.
+"""The worst dispute of trainer_node/min_stake.py, move by move, on a year of base fees; for all beginnings at once.
 
 Somebody lies with a claim at the beginning, and an honest challenger claims, plays the match, appeals, plays the trial
 and draws its prize. All of it is sent when `trainer_node.patience` says so.
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer_node import patience
-from trainer_node.bonds import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
 from trainer_node.chain.views import MAX_STRIDES
+from trainer_node.min_stake import RUN_ROUNDS, STEP_ROUNDS, least_stake, worst_dispute, worst_gas
 
 from .market import DAY, Series
 

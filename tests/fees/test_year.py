@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from referee_py.game.jobs import fee_at
-from trainer_node import bonds, patience
-from trainer_node.bonds import worst_gas
+from trainer_node import min_stake, patience
+from trainer_node.min_stake import worst_gas
 from trainer_node.patience import Patience
 
 from . import market
@@ -50,7 +50,7 @@ def test_the_dispute_is_the_worst_one() -> None:
     for gwei in (1, 10, 11, 200, 300):
         counted = bounds.counted(np.array([float(gwei)]))[0] * GWEI
         assert counted == fee_at(gwei * GWEI, 20 * GWEI, 400 * GWEI)
-        assert bonds.least_stake(int(counted)) == 2 * worst_gas() * counted
+        assert min_stake.least_stake(int(counted)) == 2 * worst_gas() * counted
 
 
 def alone(found: Prices, start: int, terms: Terms) -> float:

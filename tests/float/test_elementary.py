@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from repops import cpu
 
-from referee_py.rounding import elementary as settled
+from referee_py.rounding import elementary as exactly
 from referee_py.rounding.grid import Toward, to_grid
 from tests.conftest import Anvil
 from tests.kernels.test_elementary import SPECIAL, by_mpfr, pairs
@@ -173,7 +173,7 @@ def test_brackets_round_to_any_grid(name: str, batch: Batch) -> None:
     rows = rows_of(operands)
     decided = 0
     for around, row in zip(batch.brackets(name, *operands), rows, strict=True):
-        want = None if around.high == 0 else settled.bracket(name, row, 256)
+        want = None if around.high == 0 else exactly.bracket(name, row, 256)
         if want is None or isinstance(want, float):
             continue
         low, high, exponent, sign = around
@@ -184,7 +184,7 @@ def test_brackets_round_to_any_grid(name: str, batch: Batch) -> None:
                     want[0] + want[1], 1, want[2] - 1, b, toward
                 ), (name, row, b, toward)
             for end in (-1, 1):
-                ends = {settled._end(m, place, end, b) for *ms, place in (got, want) for m in ms}
+                ends = {exactly._end(m, place, end, b) for *ms, place in (got, want) for m in ms}
                 assert len(ends) == 1, (name, row, b, end)
         decided += 1
     assert decided > 300

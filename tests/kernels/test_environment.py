@@ -11,11 +11,11 @@ import pytest
 import repops
 from repops import cpu
 from repops.chains import Chain
+from repops.f64 import Workspace, f64_scatter, f64_squares
+from repops.f64_conv import conv
 from repops.library import ISA_NAMES
 from repops.opset import OPS
 from repops.selftest import digest, golden
-from repops.wide import Workspace, wide_scatter, wide_squares
-from repops.wide_conv import conv
 
 HERE = Path(__file__).parent
 FENV_WORDS = 8  # 32 bytes: glibc's fenv_t on x86-64, whose last word is MXCSR
@@ -62,8 +62,8 @@ def test_subnormal_operands_are_made_wide_where_others_flush_them():
     try:
         set_mxcsr(saved | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO)
         product = conv("conv2d", x, w, attrs, space)
-        squares = wide_squares(x[0], space)
-        added = wide_scatter(x[0, 0], index, x[0, 1], space)
+        squares = f64_squares(x[0], space)
+        added = f64_scatter(x[0, 0], index, x[0, 1], space)
         left = get_mxcsr()
     finally:
         set_mxcsr(saved)

@@ -21,11 +21,11 @@ TESTS = (
     "test_executors.py",
     "test_fusion.py",
     "test_hashing.py",
-    "test_narrow.py",
+    "test_grid.py",
     "test_philox.py",
     "test_selftest.py::test_the_kernels_give_the_digests",
-    "test_wide.py",
-    "test_wide_conv.py",
+    "test_f64.py",
+    "test_f64_conv.py",
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

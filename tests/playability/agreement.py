@@ -19,7 +19,7 @@ from referee_py.commit import depth_of
 from referee_py.commit.tensor import LEAF_BYTES
 from referee_py.element import Case, rule_of
 from referee_py.errors import InvalidInput, Unplayable
-from referee_py.game.shown import PROGRAM
+from referee_py.game.calldata import PROGRAM
 from referee_py.game.state import leaf_count
 from referee_py.program import Kind, Operand, Skeleton, Structure, TensorType, validate
 from referee_py.program.attributes import encode_attributes

@@ -4,7 +4,7 @@ Whoever is right sends nothing before it has to. It lets its clock run down to a
 have to make, answers within one second from then on, and concludes in the last second that its clock has. The liar has
 all of its own time, answers at once, and shows first what it can; how it lies says `Style`.
 
-The Python twin (`Book`) plays along, so every move is planned from its states; the chain must take each.
+The Python twin (`ChainModel`) plays along, so every move is planned from its states; the chain must take each.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from eth_abi import decode
 from eth_account import Account
 
 from referee_py.game import clock
-from referee_py.game.book import Book
+from referee_py.game.calldata import MATCH_TERMS
+from referee_py.game.calldata import calls as calls_of
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.rules import apply
-from referee_py.game.shown import DOCKET
-from referee_py.game.shown import calls as calls_of
 from referee_py.game.solver import plan
 from referee_py.game.state import Move, Phase
 from referee_py.game.state import Timeout as MatchTimeout
@@ -37,8 +37,8 @@ from tests.referee_py.game.chain import Chain, Transaction
 from tests.referee_py.game.synthetic import value
 from tests.referee_py.game.synthetic_run import Lie, Run
 
-from .demanded import Demanded
 from .job import CaseGraph, rounded
+from .requested import OpenRequest
 from .table import Patience, Table, most_gas, whole
 from .trials import Style, Trials
 from .votes import Votes
@@ -62,11 +62,11 @@ class Play:
         style: Style,
         court_only: bool,
         seed: object,
-        singly: bool,
+        one_by_one: bool,
     ) -> None:
-        """`side` is that of whoever is right; `singly` whether it sends moves one by one."""
+        """`side` is that of whoever is right; `one_by_one` whether it sends moves one by one."""
         self.table, self.graph, self.side, self.style = table, graph, side, style
-        self.rng, self.singly, self.patience = Random(repr(seed)), singly, Patience()
+        self.rng, self.one_by_one, self.patience = Random(repr(seed)), one_by_one, Patience()
         self.runs = [Run(graph), Run(graph, (lie,))]
         self.right, self.liar, self.client, self.auditor = (
             address(seed, name) for name in ("right", "liar", "client", "auditor")
@@ -76,7 +76,9 @@ class Play:
         self.rules = Rules(len(self.verifiers), 100, 100, CLOCK)
         self.log = ChainLog()
         players = self.right, self.liar
-        self.trials = Trials(table, graph, players, side=side, style=style, rng=self.rng, singly=singly)
+        self.trials = Trials(
+            table, graph, players, side=side, style=style, rng=self.rng, one_by_one=one_by_one
+        )
         self.votes = Votes(table, players, self.key, STAKE, side=side, style=style)
 
     @property
@@ -86,11 +88,11 @@ class Play:
 
     @property
     def job(self) -> Job:
-        return self.book.jobs[self.job_id]
+        return self.model.jobs[self.job_id]
 
     @property
-    def book(self) -> Book:
-        return self.table.book
+    def model(self) -> ChainModel:
+        return self.table.model
 
     @property
     def chain(self) -> Chain:
@@ -105,7 +107,7 @@ class Play:
         """The one that is open or whose hearing is."""
         found = [
             m
-            for m in self.book.matches.values()
+            for m in self.model.matches.values()
             if m.job_id == self.job_id and m.state.phase is not Phase.DONE
         ]
         return found[0] if found else None
@@ -114,7 +116,7 @@ class Play:
     def hearing(self) -> Hearing | None:
         found = [
             h
-            for h in self.book.panel.hearings.values()
+            for h in self.model.panel.hearings.values()
             if h.terms.submission.job_id == self.job_id and h.state.phase is not HearingPhase.DONE
         ]
         return found[0] if found else None
@@ -129,7 +131,7 @@ class Play:
         self._register()
         self._post()
         self._claims()
-        self._demanded()
+        self._open_request()
         for _ in range(TOO_LONG):
             if self.match is None and self.hearing is None:
                 break
@@ -138,8 +140,8 @@ class Play:
             "finalize",
             self.client,
             (self.job_id,),
-            lambda now: self.book.finalize(self.job_id, now),
-            self._after(max(self.job.challenge_end, self.job.settle_end)),
+            lambda now: self.model.finalize(self.job_id, now),
+            self._after(max(self.job.challenge_end, self.job.reclaim_end)),
         )
         self._collect()
         self._withdraw()
@@ -155,10 +157,10 @@ class Play:
         assert gained[self.right] >= 0, f"whoever is right has paid: {gained}"
         assert gained[self.liar] < 0, f"a lie costs nothing: {gained}"
 
-    def _demanded(self) -> None:
-        """Somebody demands places under the right root, and of the logs; the answers come in the last second."""
+    def _open_request(self) -> None:
+        """Somebody requests places under the right root, and of the logs; the answers come in the last second."""
         who = self.auditor, self.right
-        Demanded(self.table, self.graph, self.runs[0], self.job_id, who, self.rng).play()
+        OpenRequest(self.table, self.graph, self.runs[0], self.job_id, who, self.rng).play()
 
     def _balances(self, accounts: Sequence[str]) -> dict[str, int]:
         found = self.chain.batch([("eth_getBalance", [account, "latest"]) for account in accounts])
@@ -170,7 +172,7 @@ class Play:
     # ------------------------------------------------------------------ the job
 
     def _register(self) -> None:
-        registry, panel = self.chain.registry, self.book.panel
+        registry, panel = self.chain.registry, self.model.panel
         for verifier in self.verifiers:
             data = registry.calldata("register", self.chain.panel.address, "http://verifier")
             self.table.send(
@@ -206,10 +208,10 @@ class Play:
         made = Transaction(self.client, self.chain.jobs.address, data, REWARD)
         self.table.send("jobs.post", made, self._posted)
         self.job_id = int(self.chain.receipts[made.hash]["logs"][-1]["topics"][1], 16)
-        assert self.job_id in self.book.jobs, "the book counts other jobs"
+        assert self.job_id in self.model.jobs, "the model counts other jobs"
 
     def _posted(self, now: int) -> None:
-        self.book.post(self.terms, self.client, REWARD, now)
+        self.model.post(self.terms, self.client, REWARD, now)
 
     def _claims(self) -> None:
         """Who claims first is side 0; in rounded-f64 that is the trainer, and the other challenges."""
@@ -222,27 +224,27 @@ class Play:
                 "join",
                 account,
                 (self.job_id,),
-                partial(self.book.join, self.job_id, account, STAKE),
+                partial(self.model.join, self.job_id, account, STAKE),
                 value=STAKE,
             )
-            self._commit("commit", account, run, logs, self.book.commit)
+            self._commit("commit", account, run, logs, self.model.commit)
         for account, run in order[: self.terms.slots]:
             claim, wire = self._claim(run)
             self._jobs_call(
                 "reveal",
                 account,
                 (self.job_id, wire, logs, salt),
-                lambda now, c=claim, a=account: self.book.reveal(self.job_id, c, logs, salt, a, 0, now),
+                lambda now, c=claim, a=account: self.model.reveal(self.job_id, c, logs, salt, a, 0, now),
             )
         for account, run in order[self.terms.slots :]:
-            self._commit("commitChallenge", account, run, bytes(32), self.book.commit_challenge)
+            self._commit("commitChallenge", account, run, bytes(32), self.model.commit_challenge)
             self._idle()
             claim, wire = self._claim(run)
             self._jobs_call(
                 "challenge",
                 account,
                 (self.job_id, wire, salt),
-                lambda now, c=claim, a=account: self.book.challenge(self.job_id, c, salt, a, STAKE, now),
+                lambda now, c=claim, a=account: self.model.challenge(self.job_id, c, salt, a, STAKE, now),
                 value=STAKE,
             )
         self._rename()
@@ -253,7 +255,7 @@ class Play:
             self.chain.mine([], self.now + 1)
 
     def _commit(self, name: str, account: str, run: Run, logs: bytes, play: Any) -> None:
-        where = self.book.chain_id, self.book.address, self.job_id, account
+        where = self.model.chain_id, self.model.address, self.job_id, account
         made = commitment(*where, run.root, run.last, logs, value("salt"))
         self._jobs_call(name, account, (self.job_id, made), lambda now: play(self.job_id, made, account, now))
 
@@ -279,13 +281,13 @@ class Play:
         for receipt in self.chain.receipts.values():
             for entry in receipt["logs"]:
                 if entry["topics"][0] == topic:
-                    number = decode([DOCKET], bytes.fromhex(entry["data"][2:]))[0][3]
-                    self.book.rename(
-                        max(self.book.matches, key=self._age), int(entry["topics"][1], 16), number
+                    number = decode([MATCH_TERMS], bytes.fromhex(entry["data"][2:]))[0][3]
+                    self.model.rename(
+                        max(self.model.matches, key=self._age), int(entry["topics"][1], 16), number
                     )
 
     def _age(self, match_id: int) -> int:
-        return self.book.matches[match_id].terms.number
+        return self.model.matches[match_id].terms.number
 
     def _collect(self) -> None:
         for number, claim in enumerate(self.job.claims):
@@ -294,20 +296,20 @@ class Play:
                     "collect",
                     claim.owner,
                     (self.job_id, number),
-                    lambda _, number=number: self.book.collect(self.job_id, number),
+                    lambda _, number=number: self.model.collect(self.job_id, number),
                 )
 
     def _withdraw(self) -> None:
-        purses = (
-            (self.chain.jobs, self.book),
-            (self.chain.panel, self.book.panel),
-            (self.chain.demands, self.book.demands),
+        escrows = (
+            (self.chain.jobs, self.model),
+            (self.chain.panel, self.model.panel),
+            (self.chain.data_availability, self.model.data_availability),
         )
-        for contract, purse in purses:
+        for contract, escrow in escrows:
             for account in (self.right, self.liar):
-                if purse.credits.get(account):
+                if escrow.credits.get(account):
                     made = Transaction(account, contract.address, contract.calldata("withdraw"))
-                    self.table.send("withdraw", made, lambda _, p=purse, a=account: p.withdraw(a))
+                    self.table.send("withdraw", made, lambda _, p=escrow, a=account: p.withdraw(a))
 
     # ------------------------------------------------------------------ turns
 
@@ -315,9 +317,9 @@ class Play:
         """The liar moves if it likes, else whoever is right, when it has to."""
         match, hearing = self.match, self.hearing
         if hearing is not None:
-            number = self.book.panel.trial_of(hearing.terms.hearing_id)
+            number = self.model.panel.trial_of(hearing.terms.hearing_id)
             if number is not None:
-                self.trials.turn(number, self.book.panel.trials[number])
+                self.trials.turn(number, self.model.panel.trials[number])
             else:
                 self.votes.turn(hearing)
             return
@@ -348,7 +350,7 @@ class Play:
         sizes = [
             (name, len(data)) for name, data in self._match_calls(match, moves, self.right, self.now + 1)
         ]
-        moves = moves[: 1 if self.singly else fitting(sizes, 0)]
+        moves = moves[: 1 if self.one_by_one else fitting(sizes, 0)]
         after = state
         for move in moves:
             after = apply(after, match.terms, move, self.right, self.now + 1)
@@ -387,7 +389,7 @@ class Play:
         self.table.send(
             "+".join(f"referee.{name}" for name, _ in made),
             Transaction(sender, referee.address, data),
-            lambda now: self.book.play(match.terms.match_id, moves, sender, now),
+            lambda now: self.model.play(match.terms.match_id, moves, sender, now),
             at,
             most_gas(made),
         )

@@ -232,7 +232,7 @@ class _Jobs:
             )
             raise
         self.report.played[name, mode] += 1
-        ended = [m.state.reason.name for m in one.book.matches.values() if m.job_id == one.job_id]
+        ended = [m.state.reason.name for m in one.model.matches.values() if m.job_id == one.job_id]
         self.report.endings[ended[-1]] += 1
 
     def _job(self, graph: CaseGraph, random: Random) -> Play:
@@ -248,7 +248,7 @@ class _Jobs:
             style=random.choice(STYLES),
             court_only=random.random() < 2 / 3,
             seed=(self._number, seed),
-            singly=random.random() < 0.5,
+            one_by_one=random.random() < 0.5,
         )
 
     def _table(self) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from eth_utils.address import to_checksum_address
 
-from referee_py.game.book import Book
+from referee_py.game.chain_model import ChainModel
 from referee_py.panel.registry import Registry
 from referee_py.program.playable import MAX_GAS, move_gas
 from tests.referee_py.game.chain import COMMIT_AGE, Chain, Contract, Transaction
@@ -45,14 +45,14 @@ class Bill:
 
 
 class Table:
-    """A chain with all contracts, and the book that goes with it."""
+    """A chain with all contracts, and the model that goes with it."""
 
     def __init__(self, url: str) -> None:
         self.chain = Chain(url, MIN_STAKE, LEAVE_DELAY)
         addresses = (
             to_checksum_address(c.address) for c in (self.chain.jobs, self.chain.referee, self.chain.panel)
         )
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
+        self.model = ChainModel(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
         self.bill = Bill()
         self.fees: dict[str, int] = {}
         """What everybody has paid for gas."""
@@ -65,7 +65,7 @@ class Table:
         at: int | None = None,
         most_gas: int = MAX_GAS,
     ) -> None:
-        """In a block of its own at an instant; the next one if none is given. Chain and book must take it."""
+        """In a block of its own at an instant; the next one if none is given. Chain and model must take it."""
         at = self.chain.now + 1 if at is None else at
         assert at > self.chain.now, f"{name} at {at}, and it is {self.chain.now}"
         play(at)

@@ -11,8 +11,8 @@ from referee_py import trial as court
 from referee_py.panel.contract import Trial
 from referee_py.program.playable import fitting
 from referee_py.trial import Answer, NodesReveal, Post, ShowLeaf, ShowOutputs, Stage, Timeout
+from referee_py.trial.calldata import led
 from referee_py.trial.rules import places
-from referee_py.trial.shown import led
 from referee_py.trial.solver import plan
 from tests.referee_py.game.chain import Transaction
 from tests.referee_py.trial.parties import Known
@@ -32,7 +32,7 @@ class Style(Enum):
 
 
 class Trials:
-    """`side` is that of whoever is right; `singly` whether it sends moves one by one."""
+    """`side` is that of whoever is right; `one_by_one` whether it sends moves one by one."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Trials:
         side: int,
         style: Style,
         rng: Random,
-        singly: bool,
+        one_by_one: bool,
     ) -> None:
         self.table, self.graph, self.side, self.style = table, graph, side, style
-        (self.right, self.liar), self.rng, self.singly = players, rng, singly
+        (self.right, self.liar), self.rng, self.one_by_one = players, rng, one_by_one
         self._patience: dict[int, Patience] = {}
         self._known: dict[tuple[int, int], Known] = {}
         """By trial and side: what that side knows of the other."""
@@ -71,7 +71,7 @@ class Trials:
             self._send(number, trial, [Timeout()], self.right, late_at)
             return
         sizes = [(name, len(data)) for name, data in self._calls(trial, moves, self.right, self.now + 1)]
-        moves = moves[: 1 if self.singly else fitting(sizes, len(trial.dispute.records[0].inputs))]
+        moves = moves[: 1 if self.one_by_one else fitting(sizes, len(trial.dispute.records[0].inputs))]
         after = state
         for move in moves:
             after = court.apply(after, trial.dispute, move, self.right, self.now + 1)
@@ -125,7 +125,7 @@ class Trials:
         self, trial: Trial, moves: Sequence[court.Move], sender: str, at: int
     ) -> list[tuple[str, bytes]]:
         steps = led(trial.state, trial.dispute, moves, sender, at)
-        made = (trial_call(move, trial.suit, trial.dispute, state) for move, state in steps)
+        made = (trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps)
         return [(name, self.table.chain.court.calldata(name, *given)) for name, given in made]
 
     def _send(self, number: int, trial: Trial, moves: Sequence[court.Move], sender: str, at: int) -> None:
@@ -135,7 +135,7 @@ class Trials:
         self.table.send(
             "+".join(f"court.{name}" for name, _ in named),
             Transaction(sender, contract.address, data),
-            lambda now: self.table.book.panel.plead(number, moves, sender, now),
+            lambda now: self.table.model.panel.plead(number, moves, sender, now),
             at,
             most_gas(named, len(trial.dispute.records[0].inputs)),
         )

@@ -46,7 +46,7 @@ class Votes:
         self.table.send(
             f"panel.{move.function}",
             Transaction(sender, panel.address, data, paid),
-            lambda now: self.table.book.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
+            lambda now: self.table.model.panel.play(hearing.terms.hearing_id, move, sender, paid, now),
             at,
             most_gas([(move.function, data)]),
         )

@@ -7,9 +7,7 @@ from functools import cache
 
 from repops.opset import F32
 
-from referee_py.commit import Record
-from referee_py.commit.tensor import LEAF_BYTES
-from referee_py.demand.state import (
+from referee_py.availability.state import (
     BLOCK_LEVELS,
     DIGEST_LEVELS,
     Blocks,
@@ -20,7 +18,9 @@ from referee_py.demand.state import (
     RecordShown,
     StepProof,
 )
-from referee_py.game.shown import calls
+from referee_py.commit import Record
+from referee_py.commit.tensor import LEAF_BYTES
+from referee_py.game.calldata import calls
 from referee_py.game.state import (
     Evidence,
     Exhibit,
@@ -51,9 +51,9 @@ from referee_py.trial import (
     Post,
     ShowOutputs,
     Stage,
-    Suit,
     Tensor,
     TrialState,
+    TrialTerms,
 )
 from referee_py.trial import Move as TrialMove
 from tests.referee_py.game.chain import Contract
@@ -78,14 +78,16 @@ def worst_moves(
     logged = is_rounded(mode) and any(kind.dtype == F32 for kind in node.outputs)
     sizes = _sizes(*key, max((len(kind.shape) for kind in inputs), default=0))
     for move, bound in move_bytes(node, inputs).items():
-        if move != "answerBlocks" or logged:
+        if move != "provideBlocks" or logged:
             yield move, sizes[move], bound, MAX_BYTES
 
 
 @cache
 def _sizes(encoded: int, outputs: int, ranks: tuple[int, ...], rank: int) -> dict[str, int]:
     """Of calldata of each move about a node with an encoding so long, so many outputs, and inputs of these ranks."""
-    referee, court, panel, demands = (_contract(name) for name in ("Referee", "Court", "Panel", "Demands"))
+    referee, court, panel, requests = (
+        _contract(name) for name in ("Referee", "Court", "Panel", "DataAvailability")
+    )
     own = Record(HASH, (HASH,) * len(ranks), (HASH,) * outputs, HASH)
     structure = HASH * (encoded // 32) + HASH[: encoded % 32]
     found = dict[str, int]()
@@ -96,14 +98,14 @@ def _sizes(encoded: int, outputs: int, ranks: tuple[int, ...], rank: int) -> dic
     for hearing_move in _hearing_moves(dispute, own):
         data = panel.calldata(hearing_move.function, *hearing_move.arguments(1))
         found[hearing_move.function] = len(data)
-    suit = Suit(PLAYERS[0], 1, PLAYERS, HASH)
+    trial_terms = TrialTerms(PLAYERS[0], 1, PLAYERS, HASH)
     for trial_move in _trial_moves(ranks):
-        name, given = trial_call(trial_move, suit, dispute, _TRIED)
+        name, given = trial_call(trial_move, trial_terms, dispute, _TRIED)
         found[name] = len(_alone(court, court.calldata(name, *given)))
     subject, place = (PLAYERS[0], 1, HASH), Place(Piece.LEAF, 1, 1)
     for answer in _answers(rank):
-        data = demands.calldata(answer.function, subject, place.wire(), *answer.arguments())
-        found[answer.function] = len(_alone(demands, data))
+        data = requests.calldata(answer.function, subject, place.wire(), *answer.arguments())
+        found[answer.function] = len(_alone(requests, data))
     return found
 
 

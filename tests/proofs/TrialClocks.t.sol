@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Assume} from "./Clocks.t.sol";
 import {Court} from "contracts/Court.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
-import {Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
+import {Stage, Trial, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {IExaminer} from "contracts/interfaces/IExaminer.sol";
 
 /// @title TrialClocksProof
@@ -12,8 +12,8 @@ import {IExaminer} from "contracts/interfaces/IExaminer.sol";
 contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address(0), 0)) {
     Assume private constant vm = Assume(address(uint160(uint256(keccak256("hevm cheat code")))));
     /// @dev Of nobody, and nothing said: what a move shows has no part in its time.
-    Suit private _suit;
-    Said private _said;
+    TrialTerms private _trialTerms;
+    TrialPosition private _trialPosition;
 
     /// @dev Who owes a move by the table in CourtBase.sol, told by side.
     function _owes(Stage stage, uint8 posted, uint8 side) private pure returns (bool) {
@@ -30,9 +30,9 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
     {
         vm.assume(stage <= uint8(type(Stage).max) && posted <= 3 && tick <= instant);
         vm.warp(instant);
-        t = _trials[this.trialOf(_suit)];
+        t = _trials[this.trialOf(_trialTerms)];
         (t.stage, t.posted, t.tick, t.clock0, t.clock1) = (Stage(stage), posted, tick, clock[0], clock[1]);
-        _keep(t, _said);
+        _keep(t, _trialPosition);
     }
 
     function check_lateIsWhoOwesAndHasNoTime(
@@ -68,7 +68,7 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         Trial storage t = _place(stage, posted, tick, instant, clock);
         vm.assume(_late(t, instant) == 0);
         // Nobody is late and the stage is right: nothing can stop the move, an underflow least of all.
-        try this.begin(_suit, _said, Stage(stage)) {}
+        try this.begin(_trialTerms, _trialPosition, Stage(stage)) {}
         catch {
             assert(false);
         }
@@ -89,12 +89,12 @@ contract TrialClocksProof is Court(IExaminer(address(0)), new Timekeeper(address
         uint32[2] memory clock
     ) external {
         vm.assume(_late(_place(stage, posted, tick, instant, clock), instant) != 0);
-        try this.begin(_suit, _said, Stage(stage)) {
+        try this.begin(_trialTerms, _trialPosition, Stage(stage)) {
             assert(false);
         } catch {}
     }
 
-    function begin(Suit calldata suit, Said calldata said, Stage stage) external {
-        _begin(suit, said, stage);
+    function begin(TrialTerms calldata trialTerms, TrialPosition calldata position, Stage stage) external {
+        _begin(trialTerms, position, stage);
     }
 }

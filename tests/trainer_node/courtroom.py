@@ -26,12 +26,12 @@ from referee_py.rounding.backend import Rounded
 from referee_py.rounding.mode import Rounding, is_rounded
 from referee_py.trial import Dispute
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import Claim, Group, HearingInfo, Job, JobPhase
+from trainer_node.chain import ClaimView, Group, HearingInfo, JobPhase, JobView
 from trainer_node.chain.outbox import Value
 from trainer_node.db import Database
 from trainer_node.errors import RpcCorrupt
 from trainer_node.fetch import Fetcher
-from trainer_node.logbook import WrittenBook
+from trainer_node.log_sources import OwnLogs
 from trainer_node.metrics import Metrics
 from trainer_node.package import Package
 from trainer_node.patience import Market
@@ -63,7 +63,7 @@ class Court:
         self.sent: list[tuple[int, bytes, bytes]] = []
         self.moved: list[str] = []
         self.heard: dict[int, HearingInfo] = {}
-        self.jobs: list[Job] = []
+        self.jobs: list[JobView] = []
         self.hidden: set[int] = set()
         self.add(uri)
         self.node = self._node()
@@ -82,7 +82,7 @@ class Court:
             "logs": self.claim.logs,
             "open_matches": 1,
             "verifiers": (KEY.address,),
-            "claims": tuple(Claim(k, players[k], 1, k, True, False, False, NOWHERE) for k in range(2)),
+            "claims": tuple(ClaimView(k, players[k], 1, k, True, False, False, NOWHERE) for k in range(2)),
             "groups": tuple(Group(k, bytes([k + 1]) * 32, b"", match_id, 0, 0, 0, (k,)) for k in range(2)),
         }
         self.jobs.append(job(number, **{**values, **changes}))
@@ -119,9 +119,9 @@ class Court:
         if not is_rounded(mode):
             return Replay(package, repops.backend("cpu"), self.honest, Remembered())
         terms = package.terms
-        book = WrittenBook(Database(None), 1, self.honest, terms.node_count, terms.steps)
-        backend = Rounded(Rounding.of(mode), book, NumpyEvaluator())
-        return Replay(package, backend, self.honest, Remembered(), book=book)
+        log_source = OwnLogs(Database(None), 1, self.honest, terms.node_count, terms.steps)
+        backend = Rounded(Rounding.of(mode), log_source, NumpyEvaluator())
+        return Replay(package, backend, self.honest, Remembered(), log_source=log_source)
 
     # ------------------------------------------------------------------ what the node sees
 
@@ -135,10 +135,10 @@ class Court:
     def job_count(self) -> int:
         return len(self.jobs)
 
-    def job(self, number: int) -> Job:
+    def job(self, number: int) -> JobView:
         return self.jobs[number - 1]
 
-    def hearings(self, found: Job) -> list[HearingInfo]:
+    def hearings(self, found: JobView) -> list[HearingInfo]:
         ours = [h for h in self.heard.values() if h.terms.submission.job_id == found.id and not h.over]
         if any(hearing.match_id in self.hidden for hearing in ours):
             raise RpcCorrupt("no event")

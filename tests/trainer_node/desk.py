@@ -14,20 +14,20 @@ import repops
 from hexbytes import HexBytes
 from web3.contract import Contract
 
-from referee_py.demand import Piece, Place
+from referee_py.availability import Piece, Place
 from referee_py.execute import Run
 from referee_py.panel.state import Rules
 from referee_py.program import Program, Terms
 from tests.referee_py.program import tiny
-from trainer_node.chain import Call, Job, JobPhase
+from trainer_node.chain import Call, JobPhase, JobView
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
+from trainer_node.job_runner import JobRunner
 from trainer_node.package import Package
 from trainer_node.replay import Checkpoint
 from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
-from trainer_node.workshop import Workshop
 
 PROGRAM = tiny.program()
 STRIDES = (4, 2, 1)
@@ -58,7 +58,7 @@ def rules(clock: int = 1000, *, threshold: int = 1) -> Rules:
     return Rules(threshold, 1000, 1000, clock)
 
 
-def job(number: int = 1, **changes: Any) -> Job:
+def job(number: int = 1, **changes: Any) -> JobView:
     """A job about the tiny program, in training."""
     values: dict[str, Any] = {
         "id": number,
@@ -83,7 +83,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "commit_end": 1000,
         "reveal_end": 2000,
         "challenge_end": 3000,
-        "settle_end": 0,
+        "reclaim_end": 0,
         "commitments": 0,
         "reveals": 0,
         "open_matches": 0,
@@ -100,7 +100,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "base_fee": 0,
         "stake_gas": 1,
     }
-    return Job(**{**values, **changes})
+    return JobView(**{**values, **changes})
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Sent:
         return SimpleNamespace(gas_used=1)
 
     def places(self, contract: Contract, call: Call) -> list[Place]:
-        """Which places a call to the contract of demands names."""
+        """Which places a call to the contract of requests names."""
         function, arguments = contract.decode_function_input(HexBytes(call.data))
         if function.fn_name == "multicall":
             inner = [Call(call.action, call.to, data) for data in arguments["data"]]
@@ -151,13 +151,13 @@ def serving(folder: Path, program: Program = PROGRAM) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def workshop(
+def runner(
     folder: Path, database: Database, *, backend: Any = None, max_memory: int = ENOUGH, **options: Any
-) -> Iterator[Workshop]:
-    """A node's workshop on that folder; opened again with the same, it is the node after a restart."""
+) -> Iterator[JobRunner]:
+    """A node's runner on that folder; opened again with the same, it is the node after a restart."""
     fetcher = Fetcher(Store(folder, sync=False), timeout_s=60.0, attempts=1)
     settings = {"max_memory": max_memory, "max_logs": ENOUGH, "evaluator": NumpyEvaluator, **options}
-    made = Workshop(fetcher, database, backend or repops.backend("cpu"), **settings)
+    made = JobRunner(fetcher, database, backend or repops.backend("cpu"), **settings)
     try:
         yield made
     finally:

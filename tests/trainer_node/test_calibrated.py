@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from referee_py.errors import InvalidEncoding
-from referee_py.execute import Claim, Interpreter, Run
+from referee_py.execute import Interpreter, Run, RunClaim
 from referee_py.rounding import Form, Rounding
 from trainer_node.bundle import Bundle
-from trainer_node.chain import Claim as Claimed
-from trainer_node.chain import Job, JobPhase
+from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.config import load_settings
 from trainer_node.db import Database
 from trainer_node.fetch import Fetcher
-from trainer_node.party import crew
+from trainer_node.participant import open_runner
 from trainer_node.rounded.divergence import Compared
 from trainer_node.rounded.variations import evaluator_of
 from trainer_node.server import ArtifactServer
@@ -56,23 +55,23 @@ class Desk:
     def store(self, name: str) -> Store:
         return Store(self._home / name, sync=False)
 
-    def train(self, name: str, shown: Job, *, follows: bool = False, **settings: Any) -> Claim:
+    def train(self, name: str, shown: JobView, *, follows: bool = False, **settings: Any) -> RunClaim:
         database = Database(None)
         node: Any = SimpleNamespace(
             settings=load_settings(**settings),
             fetcher=Fetcher(self.store(name), timeout_s=60.0, attempts=1),
             database=database,
         )
-        with crew(node, follows=follows) as works:
-            claim: Claim = until(lambda: works.train(shown), 120)
+        with open_runner(node, follows=follows) as works:
+            claim: RunClaim = until(lambda: works.train(shown), 120)
         database.close()
         return claim
 
-    def shown(self, client: str) -> Job:
+    def shown(self, client: str) -> JobView:
         terms, program = self.bundle.terms, self.bundle.program
         return job(program=terms, program_file=program.file_hash(), uri=client)
 
-    def logged(self, name: str, claim: Claim) -> int:
+    def logged(self, name: str, claim: RunClaim) -> int:
         """Compressed bytes of the logs that a trainer's claim commits to."""
         from referee_py.commit import Tag
 
@@ -99,7 +98,7 @@ def test_small_logs_that_others_follow(desk: Desk, folder: Path, client: str) ->
     claim = desk.train("calibrated", shown, calibration=folder / "calibration.json")
     assert desk.logged("calibrated", claim) < desk.logged("fixed", fixed) / 4
     with ArtifactServer(desk.store("calibrated")) as server:
-        there = Claimed(0, "0x" + "aa" * 20, 1, 0, True, False, False, server.uri)
+        there = ClaimView(0, "0x" + "aa" * 20, 1, 0, True, False, False, server.uri)
         revealed = job(
             program=shown.program,
             program_file=shown.program_file,

@@ -14,7 +14,7 @@ from referee_py.errors import InvalidEncoding, InvalidInput
 from referee_py.rounding import NOT_LOGGED, Bounds, Evaluation, Form, Radius, Rounding, log, rnd, threshold
 from referee_py.rounding.backend import OnForged, Rounded
 from referee_py.rounding.band import NARROW
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.primitives import FIXED_TAU, quantum
 from referee_py.rounding.thresholds import fixed
 from tests.referee_py.rounding.operators import ambiguous, cases, of_terms
@@ -127,9 +127,9 @@ def execute(backend: Rounded, seed: int) -> list[np.ndarray]:
 
 
 def test_a_run_has_the_values_of_its_first_evaluator() -> None:
-    book = MemoryBook()
+    log_source = MemoryLogs()
     compared = Compared(32, [evaluator_of(name) for name in ("blocked", "numpy", "torch")])
-    want = execute(Rounded(Rounding(32), book, evaluator_of("blocked")), 3)
+    want = execute(Rounded(Rounding(32), log_source, evaluator_of("blocked")), 3)
     for ours, theirs in zip(execute(compared, 3), want, strict=True):
         assert np.array_equal(ours, theirs)
     assert [(t.operator, t.terms) for t in compared.tallies] == [
@@ -156,13 +156,13 @@ def test_a_calibrated_trainer_is_followed_to_its_values(follower: str) -> None:
     for trainer in both():
         written: dict[str, int] = {}
         for name, thresholds in (("fixed", fixed), ("calibrated", calibration.tau)):
-            book, ignored = MemoryBook(), list[tuple[int, int, int]]()
-            want = execute(Rounded(rounding, book, trainer, thresholds=thresholds), 2)
-            auditor = Rounded(rounding, book, evaluator_of(follower), told_of(ignored))
+            log_source, ignored = MemoryLogs(), list[tuple[int, int, int]]()
+            want = execute(Rounded(rounding, log_source, trainer, thresholds=thresholds), 2)
+            auditor = Rounded(rounding, log_source, evaluator_of(follower), told_of(ignored))
             for ours, theirs in zip(execute(auditor, 2), want, strict=True):
                 assert np.array_equal(ours, theirs)
             assert not ignored
-            log = book.get(1)
+            log = log_source.get(1)
             assert log is not None
             written[name] = len(log.encode())
         assert written["calibrated"] < written["fixed"] / 10
@@ -173,9 +173,9 @@ def test_whatever_adds_otherwise_is_corrected(follower: str) -> None:
     """NOTE: a library may add as one of the trainers does, and then its log corrects nothing. It cannot add as both."""
     corrections, products_ = 0, []
     for trainer in both():
-        book = MemoryBook()
-        products_.append(execute(Rounded(Rounding(32), book, trainer), 2)[0])
-        auditor = Rounded(Rounding(32), book, evaluator_of(follower))
+        log_source = MemoryLogs()
+        products_.append(execute(Rounded(Rounding(32), log_source, trainer), 2)[0])
+        auditor = Rounded(Rounding(32), log_source, evaluator_of(follower))
         execute(auditor, 2)
         corrections += auditor.corrections
     apart = int((products_[0] != products_[1]).sum())

@@ -27,13 +27,13 @@ from referee_py.program import (
 )
 from trainer_node.artifacts import Kind as ArtifactKind
 from trainer_node.artifacts import Name
-from trainer_node.bonds import PRICE_FACTOR, least_stake
 from trainer_node.bundle import Bundle
 from trainer_node.chain.contracts import load_artifact
 from trainer_node.cli import main
 from trainer_node.cli.app import COMMANDS, DISTRIBUTION, application
 from trainer_node.cli.common import ether, show_ether
 from trainer_node.errors import ConfigError
+from trainer_node.min_stake import PRICE_FACTOR, least_stake
 from trainer_node.store import Store
 
 Assay = Callable[..., tuple[int, str, str]]

@@ -1,4 +1,4 @@
-"""Which late demands a node closes, and how seldom it reads for it what was demanded."""
+"""Which late requests a node closes, and how seldom it reads for it what was requested."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from referee_py.demand import Piece, Place
-from referee_py.demand.contract import deposit_of
-from trainer_node.chain import Contracts, Group, Job, JobPhase
-from trainer_node.chain.demands import Demanded, Ledger
+from referee_py.availability import Piece, Place
+from referee_py.availability.contract import deposit_of
+from trainer_node.chain import Contracts, Group, JobPhase, JobView
+from trainer_node.chain.data_requests import Ledger, OpenRequest
 from trainer_node.closer import Closer
 
 from .desk import Sent, job, rules
@@ -33,18 +33,18 @@ LIARS = job(
 
 
 class Chain:
-    """What is demanded in the job, and how often that was read."""
+    """What is requested in the job, and how often that was read."""
 
     def __init__(self) -> None:
-        self.demands: list[Demanded] = []
+        self.requests: list[OpenRequest] = []
         self.now, self.read = NOW, 0
 
-    def pending(self, _job: Job, _group: Group) -> int:
-        return len(self.demands)
+    def pending(self, _job: JobView, _group: Group) -> int:
+        return len(self.requests)
 
-    def ledger(self, _job: Job) -> Ledger:
+    def ledger(self, _job: JobView) -> Ledger:
         self.read += 1
-        return Ledger(open={(demand.root, demand.place): demand for demand in self.demands})
+        return Ledger(open={(request.root, request.place): request for request in self.requests})
 
 
 class Room:
@@ -55,12 +55,12 @@ class Room:
         self.contracts = Contracts(Web3(), DEPLOYMENT)
         self.closer = Closer(self.contracts, self.sent)  # type: ignore[arg-type]
 
-    def attend(self, about: Job = LIARS, right: bytes = RIGHT) -> list[int]:
-        """The nodes whose records' demands it closes."""
+    def attend(self, about: JobView = LIARS, right: bytes = RIGHT) -> list[int]:
+        """The nodes whose records' requests it closes."""
         self.sent.calls.clear()
         snapshot: Any = self.chain
         self.closer.attend(snapshot, about, right)
-        contract = self.contracts.demands
+        contract = self.contracts.data_availability
         return [place.node for call in self.sent.calls for place in self.sent.places(contract, call)]
 
 
@@ -69,31 +69,31 @@ def room() -> Room:
     return Room()
 
 
-def record(node: int, until: int, *, root: bytes = WRONG, life: int = 2, who: str = OTHER) -> Demanded:
-    return Demanded(root, Place(Piece.RECORD, 0, node), who, life, until, 0, 10**9)
+def record(node: int, until: int, *, root: bytes = WRONG, life: int = 2, who: str = OTHER) -> OpenRequest:
+    return OpenRequest(root, Place(Piece.RECORD, 0, node), who, life, until, 0, 10**9)
 
 
-def test_one_late_demand_is_closed_the_first(room: Room) -> None:
-    room.chain.demands = [record(0, NOW), record(1, NOW - 1), record(2, NOW - 2), record(3, NOW - 1)]
+def test_one_late_request_is_closed_the_first(room: Room) -> None:
+    room.chain.requests = [record(0, NOW), record(1, NOW - 1), record(2, NOW - 2), record(3, NOW - 1)]
     assert room.attend() == [2]
 
 
-def test_a_demand_of_our_own_comes_first(room: Room) -> None:
-    """Half of the stakes is for whoever demanded what is closed. An address may be written in either case."""
-    room.chain.demands = [record(0, NOW - 2), record(1, NOW - 1, who="0x" + "AA" * 20)]
+def test_a_request_of_our_own_comes_first(room: Room) -> None:
+    """Half of the stakes is for whoever requested what is closed. An address may be written in either case."""
+    room.chain.requests = [record(0, NOW - 2), record(1, NOW - 1, who="0x" + "AA" * 20)]
     assert room.attend() == [1]
 
 
 @pytest.mark.parametrize(
-    "demand",
+    "request",
     [
         pytest.param(record(0, NOW), id="in time"),
         pytest.param(record(0, NOW - 1, life=1), id="of a former life"),
         pytest.param(record(0, NOW - 1, root=RIGHT), id="of a group that plays"),
     ],
 )
-def test_what_nobody_loses_by_is_left(room: Room, demand: Demanded) -> None:
-    room.chain.demands = [demand]
+def test_what_nobody_loses_by_is_left(room: Room, request: OpenRequest) -> None:
+    room.chain.requests = [request]
     assert room.attend() == []
 
 
@@ -108,18 +108,18 @@ def test_what_nobody_loses_by_is_left(room: Room, demand: Demanded) -> None:
     ],
 )
 def test_nothing_is_read_where_nothing_can_be_lost(room: Room, changes: dict[str, Any]) -> None:
-    room.chain.demands = [record(0, NOW - 1), record(1, NOW - 1, root=RIGHT)]
+    room.chain.requests = [record(0, NOW - 1), record(1, NOW - 1, root=RIGHT)]
     assert room.attend(replace(LIARS, **changes)) == []
     assert room.chain.read == 0
 
 
-def test_nothing_is_read_where_nothing_is_demanded(room: Room) -> None:
+def test_nothing_is_read_where_nothing_is_requested(room: Room) -> None:
     assert room.attend() == []
     assert room.chain.read == 0
 
 
 def test_the_ledger_is_read_again_when_something_may_be_late(room: Room) -> None:
-    room.chain.demands = [record(0, NOW + 10), record(1, NOW + 20)]
+    room.chain.requests = [record(0, NOW + 10), record(1, NOW + 20)]
     for now in range(NOW, NOW + 11):
         room.chain.now = now
         assert room.attend() == []
@@ -130,10 +130,10 @@ def test_the_ledger_is_read_again_when_something_may_be_late(room: Room) -> None
 
 
 def test_the_ledger_is_read_once_a_verdict_period_at_least(room: Room) -> None:
-    """What is demanded after it was read may be late that much later, before what was open then."""
-    room.chain.demands = [record(0, NOW + 5 * PERIOD)]
+    """What is requested after it was read may be late that much later, before what was open then."""
+    room.chain.requests = [record(0, NOW + 5 * PERIOD)]
     assert room.attend() == []
-    room.chain.demands.append(record(1, NOW + PERIOD))
+    room.chain.requests.append(record(1, NOW + PERIOD))
     room.chain.now = NOW + PERIOD
     assert room.attend() == []
     assert room.chain.read == 1
@@ -142,9 +142,9 @@ def test_the_ledger_is_read_once_a_verdict_period_at_least(room: Room) -> None:
 
 
 def test_the_ledger_is_read_again_in_another_life(room: Room) -> None:
-    room.chain.demands = [record(0, NOW + 10)]
+    room.chain.requests = [record(0, NOW + 10)]
     assert room.attend() == []
-    room.chain.demands = [record(0, NOW - 1, life=3)]
+    room.chain.requests = [record(0, NOW - 1, life=3)]
     again = replace(WAITS, deaths=2, spokesman=2, members=(1, 2, 3))
     assert room.attend(replace(LIARS, groups=(LIARS.groups[0], again))) == [0]
 
@@ -156,7 +156,7 @@ def test_the_contracts_take_it_and_the_liar_loses(anvil, tmp_path: Path) -> None
     town.claim(job_id, (liar, LIED_RUN, "http://two"))
     place, snapshot = Place(Piece.RECORD, 0, 0), town.client.snapshot()
     deposit = deposit_of(Piece.RECORD, 10**9)
-    town.people[1].send(town.contracts.demand(job_id, LIED_RUN.root, [place], deposit))
+    town.people[1].send(town.contracts.request(job_id, LIED_RUN.root, [place], deposit))
     closer = Closer(town.contracts, watcher)
 
     def lost() -> bool:

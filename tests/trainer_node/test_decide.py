@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 from eth_account import Account
 
-from referee_py.execute import Claim as Result
+from referee_py.execute import RunClaim as Result
 from referee_py.panel.state import Rules
 from referee_py.program import Terms
 from referee_py.rounding.mode import Bounds, Form, Rounding
-from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.config import Mode
 from trainer_node.decide import (
     NO_COMMITMENT,
-    Do,
-    challenger_acts,
+    JobAction,
+    challenger_actions,
     disagreements,
     too_uncertain,
-    trainer_acts,
+    trainer_actions,
 )
 from trainer_node.salt import salt_of
 
@@ -30,8 +30,8 @@ ROOT = bytes(32)
 NOW = 50
 
 
-def job(phase: JobPhase, **changes: object) -> Job:
-    base = Job(
+def job(phase: JobPhase, **changes: object) -> JobView:
+    base = JobView(
         id=1,
         phase=phase,
         program=Terms(1, 1, 1, 1, 1, 10, ROOT, ROOT, ROOT, ROOT, (1,)),
@@ -54,7 +54,7 @@ def job(phase: JobPhase, **changes: object) -> Job:
         commit_end=0,
         reveal_end=0,
         challenge_end=NOW + 1,
-        settle_end=0,
+        reclaim_end=0,
         commitments=0,
         reveals=0,
         open_matches=0,
@@ -74,8 +74,8 @@ def job(phase: JobPhase, **changes: object) -> Job:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: object) -> Job:
-    claims = tuple(Claim(i, owner, 1, i, True, False, False, "") for i in range(len(roots)))
+def claimed(phase: JobPhase, *roots: bytes, owner: str = OTHER, **changes: object) -> JobView:
+    claims = tuple(ClaimView(i, owner, 1, i, True, False, False, "") for i in range(len(roots)))
     groups = tuple(Group(i, root, ROOT, 0, 0, 0, 0, (i,)) for i, root in enumerate(roots))
     return job(phase, claims=claims, groups=groups, **changes)
 
@@ -90,32 +90,32 @@ FULL = {"trainers": (Trainer(OTHER, False, 1, ROOT), Trainer("0x" + "dd" * 20, F
 @pytest.mark.parametrize(
     ("situation", "own", "willing", "acts"),
     [
-        (job(JobPhase.TRAINING), None, True, [Do.JOIN]),
+        (job(JobPhase.TRAINING), None, True, [JobAction.JOIN]),
         (job(JobPhase.TRAINING), None, False, []),
         (job(JobPhase.TRAINING, **FULL), None, True, []),
         (job(JobPhase.TRAINING, **slot()), None, True, []),
-        (job(JobPhase.TRAINING, **slot()), RESULT, True, [Do.COMMIT]),
+        (job(JobPhase.TRAINING, **slot()), RESULT, True, [JobAction.COMMIT]),
         (job(JobPhase.TRAINING, **slot(b"\x01" * 32)), RESULT, True, []),
-        (job(JobPhase.REVEAL, **slot(b"\x01" * 32)), RESULT, True, [Do.REVEAL]),
+        (job(JobPhase.REVEAL, **slot(b"\x01" * 32)), RESULT, True, [JobAction.REVEAL]),
         (job(JobPhase.REVEAL, **slot(b"\x01" * 32)), None, True, []),
         (job(JobPhase.REVEAL, **slot()), RESULT, True, []),
         (job(JobPhase.REVEAL, **slot(b"\x01" * 32, True)), RESULT, True, []),
-        (claimed(JobPhase.CLOSING, RIGHT, owner=ME), RESULT, True, [Do.FINALIZE]),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME), RESULT, True, [JobAction.FINALIZE]),
         (claimed(JobPhase.CLOSING, RIGHT, owner=ME, open_matches=1), RESULT, True, []),
-        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, settle_end=NOW + 1), RESULT, True, []),
-        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, settle_end=NOW), RESULT, True, [Do.FINALIZE]),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, reclaim_end=NOW + 1), RESULT, True, []),
+        (claimed(JobPhase.CLOSING, RIGHT, owner=ME, reclaim_end=NOW), RESULT, True, [JobAction.FINALIZE]),
         (claimed(JobPhase.CLOSING, RIGHT), RESULT, True, []),
     ],
 )
-def test_a_trainer(situation: Job, own: Result | None, willing: bool, acts: list[Do]) -> None:
-    assert trainer_acts(situation, ME, own, NOW, willing=willing) == acts
+def test_a_trainer(situation: JobView, own: Result | None, willing: bool, acts: list[JobAction]) -> None:
+    assert trainer_actions(situation, ME, own, NOW, willing=willing) == acts
 
 
 DEAD = claimed(JobPhase.CHALLENGE, RIGHT, WRONG)
 DEAD = replace(DEAD, groups=(replace(DEAD.groups[0], spokesman=1, until=NOW + 1), DEAD.groups[1]))
 
 
-def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> Job:
+def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> JobView:
     """The challenge phase is over; so many have claimed the right root, of whom so many have lost."""
     right = replace(DEAD.groups[0], until=until, members=tuple(range(members)), spokesman=spokesman)
     return replace(DEAD, phase=JobPhase.CLOSING, groups=(right, DEAD.groups[1]))
@@ -124,19 +124,19 @@ def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> Job:
 @pytest.mark.parametrize(
     ("situation", "own", "mode", "acts"),
     [
-        (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.DEFEND, []),
         (claimed(JobPhase.CHALLENGE, WRONG), RESULT, Mode.WATCH, []),
         (claimed(JobPhase.CHALLENGE, RIGHT), RESULT, Mode.CHALLENGE, []),
         (claimed(JobPhase.CHALLENGE, WRONG, RIGHT), RESULT, Mode.CHALLENGE, []),
         # The right claim was given away by its spokesman: it is claimed again.
-        (DEAD, RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
-        (later(), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (DEAD, RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
+        (later(), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(until=NOW), RESULT, Mode.CHALLENGE, []),
         # Whoever is left may give it away, too: it is claimed behind him, unless somebody has done so.
-        (later(members=2), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(members=2), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(members=3), RESULT, Mode.CHALLENGE, []),
-        (later(members=3, spokesman=2, until=0), RESULT, Mode.CHALLENGE, [Do.CHALLENGE]),
+        (later(members=3, spokesman=2, until=0), RESULT, Mode.CHALLENGE, [JobAction.CHALLENGE]),
         (later(spokesman=0), RESULT, Mode.CHALLENGE, []),
         (claimed(JobPhase.CLOSING, WRONG), RESULT, Mode.CHALLENGE, []),
         # Where logs are withheld nothing will be accepted.
@@ -148,8 +148,8 @@ def later(until: int = NOW + 1, members: int = 1, spokesman: int = 1) -> Job:
         (job(JobPhase.CHALLENGE), RESULT, Mode.CHALLENGE, []),
     ],
 )
-def test_a_challenger(situation: Job, own: Result | None, mode: Mode, acts: list[Do]) -> None:
-    assert challenger_acts(situation, ME, own, mode, NOW) == acts
+def test_a_challenger(situation: JobView, own: Result | None, mode: Mode, acts: list[JobAction]) -> None:
+    assert challenger_actions(situation, ME, own, mode, NOW) == acts
 
 
 ROUNDINGS = [Rounding(b, bounds, form) for b in (26, 32) for bounds in Bounds for form in Form]

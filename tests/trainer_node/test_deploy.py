@@ -56,7 +56,13 @@ def test_deploy_writes_what_is_on_the_chain(anvil, tmp_path: Path) -> None:
     assert contracts.panel.functions.COURT().call() == at["Court"]
     assert contracts.panel.functions.REGISTRY().call() == at["VerifierRegistry"]
     assert contracts.notary.functions.REGISTRY().call() == at["VerifierRegistry"]
-    for timed in (contracts.jobs, contracts.referee, contracts.panel, contracts.court, contracts.demands):
+    for timed in (
+        contracts.jobs,
+        contracts.referee,
+        contracts.panel,
+        contracts.court,
+        contracts.data_availability,
+    ):
         assert timed.functions.TIME().call() == at["Timekeeper"]
     assert client.snapshot().timekeeper().guardian == NOBODY
 

@@ -34,7 +34,7 @@ class Logs:
     def __init__(
         self, client: ChainClient, refuse: Callable[[dict, int], tuple[int, bytes] | None], data: int = 0
     ) -> None:
-        self.contract = Contracts(client.web3, client.deployment).demands
+        self.contract = Contracts(client.web3, client.deployment).data_availability
         self._web3, self._refuse, self._data = client.web3, refuse, data
         self.asked: list[tuple[int, int]] = []
 

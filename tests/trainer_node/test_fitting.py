@@ -8,7 +8,7 @@ import numpy as np
 from web3 import Web3
 
 from referee_py.program.playable import MAX_BYTES
-from referee_py.trial import Suit, dispute_hash, open_trial
+from referee_py.trial import TrialTerms, dispute_hash, open_trial
 from referee_py.trial.solver import plan
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain import Contracts
@@ -25,8 +25,8 @@ def test_a_trial_of_most_inputs_takes_more_than_one_transaction() -> None:
         assert setting is not None
         state = open_trial(setting.dispute, PLAYERS, (100, 100), 0)
         moves = plan(state, setting.dispute, 0, setting.sides[0], Known(setting.sides[1].outputs), 1)
-        suit = Suit(PLAYERS[0], 1, PLAYERS, dispute_hash(setting.dispute))
-        trial = SimpleNamespace(state=state, dispute=setting.dispute, suit=suit)
+        trial_terms = TrialTerms(PLAYERS[0], 1, PLAYERS, dispute_hash(setting.dispute))
+        trial = SimpleNamespace(state=state, dispute=setting.dispute, trial_terms=trial_terms)
         contracts = Contracts(Web3(), Deployment(1, 1, {"Court": PLAYERS[0]}, {}))
         call = contracts.trial_moves(trial, moves, PLAYERS[0], 1)  # type: ignore[arg-type]
         sent = call.action.split("+")

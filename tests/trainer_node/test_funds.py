@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainer_node import bonds
-from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
+from trainer_node import min_stake
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI, next_base_fee
 from trainer_node.funds import kept, kept_to_watch, offer, quarrel, too_dear, too_poor, top_up, unpaid
 
@@ -18,9 +18,9 @@ ME, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
 RIGHT, WRONG = b"\x01" * 32, b"\x02" * 32
 
 
-def claimed(**changes: Any) -> Job:
+def claimed(**changes: Any) -> JobView:
     """Somebody has claimed the wrong root."""
-    claim = Claim(0, OTHER, 1, 0, True, False, False, "")
+    claim = ClaimView(0, OTHER, 1, 0, True, False, False, "")
     group = Group(0, WRONG, bytes(32), 0, 0, 0, 0, (0,))
     return job(**{"phase": JobPhase.CHALLENGE, "claims": (claim,), "groups": (group,), **changes})
 
@@ -52,7 +52,7 @@ def test_a_new_root_is_claimed_for_a_little_more_than_its_price(
     assert offer(situation, root).wanted == want
 
 
-STAKE_GAS = bonds.least_stake(1)
+STAKE_GAS = min_stake.least_stake(1)
 TERMS: dict[str, Any] = {
     "low_fee": 20 * GWEI,
     "high_fee": 400 * GWEI,
@@ -63,7 +63,7 @@ TERMS: dict[str, Any] = {
 DEAR = 1000 * GWEI
 
 
-def offered(**changes: Any) -> Job:
+def offered(**changes: Any) -> JobView:
     return job(**{**TERMS, **changes})
 
 
@@ -77,16 +77,16 @@ def test_a_stake_that_follows_what_gas_costs_is_taken() -> None:
 def test_a_bound_below_what_gas_costs_is_refused_with_its_numbers() -> None:
     reason = unpaid(offered(high_fee=40 * GWEI), 0, DEAR)
     assert reason is not None
-    for number in ("high_fee is 40 gwei", "at 60 gwei", str(60 * GWEI * bonds.worst_gas())):
+    for number in ("high_fee is 40 gwei", "at 60 gwei", str(60 * GWEI * min_stake.worst_gas())):
         assert number in reason
-    assert str(40 * GWEI * bonds.worst_gas()) in reason, "what the prize pays"
+    assert str(40 * GWEI * min_stake.worst_gas()) in reason, "what the prize pays"
 
 
 def test_a_large_stake_pays_for_disputes_and_not_for_answers() -> None:
-    """What is demanded is paid for by what gas counts for, whatever the stake is."""
+    """What is requested is paid for by what gas counts for, whatever the stake is."""
     reason = unpaid(offered(high_fee=40 * GWEI, stake=100 * STAKE_GAS * 60 * GWEI), 0, DEAR)
     assert reason is not None
-    assert "answers to demands" in reason
+    assert "answers to requests" in reason
     assert unpaid(offered(stake=21 * GWEI * STAKE_GAS), 21 * GWEI, DEAR) is not None
 
 
@@ -142,7 +142,7 @@ def test_of_a_claim_no_less_is_sent_than_it_takes() -> None:
 def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
     """Gas may become as dear as we pay at most; from a reveal on nothing more is taken for the slot."""
     taken, dear = STAKE_GAS * 60 * GWEI, 100 * GWEI
-    bond, gas = STAKE_GAS * 200 * GWEI, bonds.worst_gas() * dear
+    bond, gas = STAKE_GAS * 200 * GWEI, min_stake.worst_gas() * dear
     situation = offered(trainers=slot_of(taken))
     assert quarrel(situation, dear) == 2 * bond + gas
     assert kept(situation, ME, dear) == 2 * bond + gas + bond - taken
@@ -155,7 +155,7 @@ def test_a_slot_keeps_what_the_reveal_and_a_dispute_may_take() -> None:
 
 
 def test_no_more_gas_is_kept_than_the_prize_pays_for() -> None:
-    assert quarrel(offered(rules=rules(threshold=0)), DEAR) == bonds.worst_gas() * 400 * GWEI
+    assert quarrel(offered(rules=rules(threshold=0)), DEAR) == min_stake.worst_gas() * 400 * GWEI
 
 
 def test_a_watcher_keeps_what_a_claim_after_fifteen_others_takes() -> None:

@@ -20,13 +20,13 @@ from referee_py.trial import (
     ShowLeaf,
     ShowOutputs,
     Stage,
-    Suit,
+    TrialTerms,
     apply,
     dispute_hash,
     dispute_wire,
     open_trial,
 )
-from referee_py.trial.shown import said_hash
+from referee_py.trial.calldata import position_hash
 from referee_py.trial.solver import plan
 from tests.referee_py.trial.parties import Known, Setting
 from trainer_node.chain.events import Event
@@ -140,12 +140,12 @@ class Play:
             stateBytes=s.state_bytes,
             kind=s.entry.kind,
             written=s.entry.written,
-            said=said_hash(s),
+            position=position_hash(s),
         )
 
     def view(self) -> TrialInfo:
-        suit = Suit("0x" + "12" * 20, 5 << 8 | 1, PLAYERS, dispute_hash(SETTING.dispute))
-        return trial_view(suit, SETTING.dispute, self.raw(), self.events)
+        trial_terms = TrialTerms("0x" + "12" * 20, 5 << 8 | 1, PLAYERS, dispute_hash(SETTING.dispute))
+        return trial_view(trial_terms, SETTING.dispute, self.raw(), self.events)
 
     def go(self, side: int) -> None:
         for move in plan(self.state, SETTING.dispute, side, SETTING.sides[side], self.known[side], 1):

@@ -9,14 +9,14 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple, event_abi_to_log_topic, function_abi_to_4byte_selector
 
+from referee_py.game.calldata import match_id, match_terms, position_hash
 from referee_py.game.jobs import JobPhase
 from referee_py.game.rules import opened
-from referee_py.game.shown import docket, match_id, position_hash
 from referee_py.game.state import MatchTerms, Phase, Reason
 from referee_py.panel.state import HearingPhase, Submission, hearing_id
 from referee_py.program import Terms
-from referee_py.trial import Stage, Suit, dispute_hash, dispute_wire, open_trial
-from referee_py.trial.shown import said_hash
+from referee_py.trial import Stage, TrialTerms, dispute_hash, dispute_wire, open_trial
+from referee_py.trial.calldata import position_hash as trial_position_hash
 from trainer_node.chain.client import Snapshot
 from trainer_node.chain.contracts import load_artifact
 from trainer_node.errors import RpcCorrupt
@@ -30,7 +30,7 @@ TERMS = MatchTerms(PROGRAM, 9, PLAYERS, match_id=0)
 MATCH = match_id(ADDRESS, JOB, TERMS)
 HEARING = hearing_id(ADDRESS, MATCH)
 DISPUTE = SETTING.dispute
-SUIT = Suit(ADDRESS, HEARING | 1, PLAYERS, dispute_hash(DISPUTE))
+TRIAL_TERMS = TrialTerms(ADDRESS, HEARING | 1, PLAYERS, dispute_hash(DISPUTE))
 SUBMISSION = Submission(MATCH, ADDRESS, JOB, 5, 3, PLAYERS, RECORDS, dispute_hash(DISPUTE))
 SOUND: dict[str, dict[str, Any]] = {
     "viewOf": {"phase": JobPhase.CHALLENGE, "strides": [1], "clock": 9, "threshold": 1},
@@ -41,13 +41,16 @@ SOUND: dict[str, dict[str, Any]] = {
         "position": position_hash(opened(TERMS, 0)),
     },
     "getHearing": {"phase": HearingPhase.TRIAL, "trials": 1, "file": SUBMISSION.hash()},
-    "getTrial": {"stage": Stage.OUTPUTS, "said": said_hash(open_trial(DISPUTE, PLAYERS, (9, 9), 0))},
+    "getTrial": {
+        "stage": Stage.OUTPUTS,
+        "position": trial_position_hash(open_trial(DISPUTE, PLAYERS, (9, 9), 0)),
+    },
 }
 """What each view answers; whatever is not named is zero."""
 EVENTS: dict[str, dict[str, Any]] = {
     "Submitted": {"submission": SUBMISSION.wire(), "dispute": dispute_wire(DISPUTE)},
-    "Opened": {"docket": docket(TERMS)},
-    "Tried": {"trialId": SUIT.trial(), "players": PLAYERS},
+    "Opened": {"matchTerms": match_terms(TERMS)},
+    "Tried": {"trialId": TRIAL_TERMS.trial(), "players": PLAYERS},
 }
 
 

@@ -1,4 +1,4 @@
-"""What was demanded in a job and what became of it, from events."""
+"""What was requested in a job and what became of it, from events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from referee_py.demand import Piece, Place
+from referee_py.availability import Piece, Place
 from trainer_node.chain import Contracts
-from trainer_node.chain.demands import Demanded, read_ledger
+from trainer_node.chain.data_requests import OpenRequest, read_ledger
 from trainer_node.chain.events import Event
 from trainer_node.errors import RpcCorrupt
 
@@ -29,9 +29,9 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def test_jobs_of_other_contracts_are_not_asked_for(endpoint: Endpoint) -> None:
-    """Somebody has closed a demand of a job of the same number, in a Jobs contract of his own."""
+    """Somebody has closed a request of a job of the same number, in a Jobs contract of his own."""
     client = endpoint.client()
-    topic = Contracts(client.web3, client.deployment).demands.events.Closed().topic
+    topic = Contracts(client.web3, client.deployment).data_availability.events.Closed().topic
     words = ["0x" + "00" * 12 + address.removeprefix("0x").lower() for address in (OTHER_JOBS, ADDRESS)]
     place = (2, 0, 0, 0, 0)
     body = encode(["bytes32", "(uint8,uint64,uint32,uint16,uint64)", "bool"], [bytes(32), place, False])
@@ -69,23 +69,23 @@ def event(name: str, **args: object) -> Event:
     return Event(name, {"root": ROOT, "place": PLACE.wire(), **args}, 1, b"", 0)
 
 
-def demanded(life: int) -> Event:
-    return event("Demanded", demander=ADDRESS, life=life, until=1000 * life, rank=0, price=10**9)
+def requested(life: int) -> Event:
+    return event("Requested", requester=ADDRESS, life=life, until=1000 * life, rank=0, price=10**9)
 
 
-def test_a_demand_keeps_the_life_that_it_was_made_in() -> None:
-    assert read_ledger([demanded(3)]).open == {
-        (ROOT, PLACE): Demanded(ROOT, PLACE, ADDRESS, 3, 3000, 0, 10**9)
+def test_a_request_keeps_the_life_that_it_was_made_in() -> None:
+    assert read_ledger([requested(3)]).open == {
+        (ROOT, PLACE): OpenRequest(ROOT, PLACE, ADDRESS, 3, 3000, 0, 10**9)
     }
 
 
-def test_a_place_of_a_former_life_is_closed_by_the_next_demand_of_it() -> None:
+def test_a_place_of_a_former_life_is_closed_by_the_next_request_of_it() -> None:
     """In one transaction, in this order."""
-    ledger = read_ledger([demanded(1), event("Closed", lost=False), demanded(2)])
-    assert [demand.life for demand in ledger.open.values()] == [2]
+    ledger = read_ledger([requested(1), event("Closed", lost=False), requested(2)])
+    assert [request.life for request in ledger.open.values()] == [2]
     assert not ledger.answered
 
 
-def test_a_closing_of_what_was_never_demanded_is_an_event_that_is_missing() -> None:
+def test_a_closing_of_what_was_never_requested_is_an_event_that_is_missing() -> None:
     with pytest.raises(RpcCorrupt, match="not all events"):
-        read_ledger([event("Closed", lost=False), demanded(2)])
+        read_ledger([event("Closed", lost=False), requested(2)])

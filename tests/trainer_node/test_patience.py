@@ -11,21 +11,21 @@ import pytest
 
 from referee_py.panel.state import HearingPhase
 from referee_py.rounding.mode import Rounding
-from trainer_node import bonds
-from trainer_node.acts import Teller
-from trainer_node.chain import Claim, Group, Job, JobPhase, Trainer
+from trainer_node import min_stake
+from trainer_node.chain import ClaimView, Group, JobPhase, JobView, Trainer
 from trainer_node.chain.fees import GWEI
 from trainer_node.config import DAY_S, load_settings
-from trainer_node.decide import Do, Seat, later
-from trainer_node.demander import Demander
-from trainer_node.party import Party
+from trainer_node.data_requester import DataRequester
+from trainer_node.decide import JobAction, Seat, later
+from trainer_node.participant import Participant
 from trainer_node.patience import NONE, SHARE, Market, Patience, bearable, reserve
+from trainer_node.submit import Teller
 
-from .counsel_room import BEGAN, Room
-from .counsel_room import CLOCK as TRIAL_CLOCK
 from .desk import job
+from .hearing_room import BEGAN, Room
+from .hearing_room import CLOCK as TRIAL_CLOCK
 from .test_funds import STAKE_GAS, TERMS
-from .test_player import POSTED, Table
+from .test_match_player import POSTED, Table
 
 CHEAP = Patience(fee=70, bears=100, patient_s=500)
 DEAR = Patience(fee=80, bears=100, patient_s=500)
@@ -34,9 +34,9 @@ ME = "0x" + "aa" * 20
 
 
 def test_what_is_sent_below_the_share_costs_no_more_than_that_share_of_the_prize() -> None:
-    stake = bonds.least_stake(37)
-    assert bearable(stake, bonds.least_stake(1)) == 37
-    assert SHARE * 37 * bonds.worst_gas() <= SHARE * stake / 2
+    stake = min_stake.least_stake(37)
+    assert bearable(stake, min_stake.least_stake(1)) == 37
+    assert SHARE * 37 * min_stake.worst_gas() <= SHARE * stake / 2
 
 
 def test_the_rule() -> None:
@@ -118,7 +118,7 @@ def attend(room: Room, now: int, patient: Patience) -> list[Any]:
     """What is sent in one look."""
     before = len(room.sent)
     snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: room.trial_info())
-    room.counsel.attend(snapshot, room.hearing, room.brief(), patient)
+    room.hearing_player.attend(snapshot, room.hearing, room.source(), patient)
     return [move for move, _ in room.sent[before:]]
 
 
@@ -167,10 +167,10 @@ RESULT: Any = SimpleNamespace(root=b"\1" * 32)
 NOW = 5000
 
 
-def staked(phase: JobPhase, **changes: Any) -> Job:
+def staked(phase: JobPhase, **changes: Any) -> JobView:
     """A job in which a liar's claim has staked what a fee of 100 wei asks for, and we hold such a slot."""
     stake = 100 * STAKE_GAS
-    claims = (Claim(0, "0x" + "bb" * 20, stake, 0, True, False, False, ""),)
+    claims = (ClaimView(0, "0x" + "bb" * 20, stake, 0, True, False, False, ""),)
     groups = (Group(0, b"\2" * 32, bytes(32), 0, 0, 0, 0, (0,)),)
     trainers = (Trainer(ME, False, stake, b"\3" * 32),)
     ends = {"commit_end": NOW + 600, "reveal_end": NOW + 600, "challenge_end": NOW + 600}
@@ -178,19 +178,19 @@ def staked(phase: JobPhase, **changes: Any) -> Job:
     return job(**{**TERMS, **made, **changes})
 
 
-def waits(found: Job, act: Do, fee: int, now: int = NOW, commit_age: int = 0) -> bool:
+def waits(found: JobView, act: JobAction, fee: int, now: int = NOW, commit_age: int = 0) -> bool:
     return later(found, ME, act, RESULT, Market(fee, 500), now, commit_age)
 
 
 @pytest.mark.parametrize(
     ("phase", "act"),
     [
-        (JobPhase.TRAINING, Do.COMMIT),
-        (JobPhase.REVEAL, Do.REVEAL),
-        (JobPhase.CHALLENGE, Do.CHALLENGE),
+        (JobPhase.TRAINING, JobAction.COMMIT),
+        (JobPhase.REVEAL, JobAction.REVEAL),
+        (JobPhase.CHALLENGE, JobAction.CHALLENGE),
     ],
 )
-def test_an_act_with_an_end_waits_for_half_of_its_period(phase: JobPhase, act: Do) -> None:
+def test_an_act_with_an_end_waits_for_half_of_its_period(phase: JobPhase, act: JobAction) -> None:
     found = staked(phase)
     assert waits(found, act, fee=80)
     assert not waits(found, act, fee=70)
@@ -200,28 +200,28 @@ def test_an_act_with_an_end_waits_for_half_of_its_period(phase: JobPhase, act: D
 
 def test_a_challenge_leaves_the_time_that_its_commitment_must_be_old() -> None:
     found = staked(JobPhase.CHALLENGE)
-    assert waits(found, Do.CHALLENGE, fee=80, commit_age=99)
-    assert not waits(found, Do.CHALLENGE, fee=80, commit_age=100)
+    assert waits(found, JobAction.CHALLENGE, fee=80, commit_age=99)
+    assert not waits(found, JobAction.CHALLENGE, fee=80, commit_age=100)
 
 
 def test_a_root_that_can_be_claimed_for_an_unknown_time_is_claimed_at_once() -> None:
     own = Group(1, RESULT.root, bytes(32), 0, 1, 0, 0, (0, 0))
     found = staked(JobPhase.CLOSING)
     found = replace(found, groups=(*found.groups, own))
-    assert not waits(found, Do.CHALLENGE, fee=80)
+    assert not waits(found, JobAction.CHALLENGE, fee=80)
 
 
 def test_nobody_waits_to_join() -> None:
-    assert not waits(staked(JobPhase.TRAINING, trainers=()), Do.JOIN, fee=10**6)
+    assert not waits(staked(JobPhase.TRAINING, trainers=()), JobAction.JOIN, fee=10**6)
 
 
 def test_the_end_of_a_job_waits_at_leisure() -> None:
-    found = staked(JobPhase.CLOSING, settle_end=NOW + 700)
+    found = staked(JobPhase.CLOSING, reclaim_end=NOW + 700)
     bears = found.stake_at(0) // STAKE_GAS
-    assert waits(found, Do.FINALIZE, fee=bears, now=NOW + 700)
-    assert waits(found, Do.FINALIZE, fee=bears, now=NOW + 1199)
-    assert not waits(found, Do.FINALIZE, fee=bears, now=NOW + 1200)
-    assert not waits(found, Do.FINALIZE, fee=bears // 2, now=NOW + 700)
+    assert waits(found, JobAction.FINALIZE, fee=bears, now=NOW + 700)
+    assert waits(found, JobAction.FINALIZE, fee=bears, now=NOW + 1199)
+    assert not waits(found, JobAction.FINALIZE, fee=bears, now=NOW + 1200)
+    assert not waits(found, JobAction.FINALIZE, fee=bears // 2, now=NOW + 700)
 
 
 class Till:
@@ -233,8 +233,10 @@ class Till:
         self.owed = 100 * STAKE_GAS
         self.paid: list[int] = []
         self.teller = Teller(SimpleNamespace(address=ME), lambda base_fee: Market(base_fee, 500))  # type: ignore[arg-type]
-        monkeypatch.setattr("trainer_node.acts.Call", SimpleNamespace(of=lambda purse, _name: purse))
-        monkeypatch.setattr("trainer_node.acts.act", lambda _transactions, _purse: self.paid.append(self.now))
+        monkeypatch.setattr("trainer_node.submit.Call", SimpleNamespace(of=lambda escrow, _name: escrow))
+        monkeypatch.setattr(
+            "trainer_node.submit.act", lambda _transactions, _escrow: self.paid.append(self.now)
+        )
 
     def look(self, now: int, fee: int) -> list[int]:
         self.now = now
@@ -261,43 +263,45 @@ def test_money_is_drawn_when_gas_is_cheap_or_it_has_waited_long_enough(
 
 def test_a_stake_is_collected_when_gas_is_cheap_and_what_waits_is_not_forgotten() -> None:
     sent: list[Any] = []
-    party: Any = object.__new__(Party)
-    party._over, party._demander, party._market = set(), None, lambda base_fee: Market(base_fee, 500)
+    party: Any = object.__new__(Participant)
+    party._over, party._requester, party._market = set(), None, lambda base_fee: Market(base_fee, 500)
     party._client = SimpleNamespace(contracts=SimpleNamespace(jobs=None))
     party._send = sent.append
-    over = staked(JobPhase.ACCEPTED, settle_end=NOW + 700)
+    over = staked(JobPhase.ACCEPTED, reclaim_end=NOW + 700)
 
-    def settle(now: int, fee: int, claim: Claim | None = over.claims[0]) -> bool:
+    def finish(now: int, fee: int, claim: ClaimView | None = over.claims[0]) -> bool:
         at: Any = SimpleNamespace(now=now, block=SimpleNamespace(base_fee=fee))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("trainer_node.party.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name))
-            return bool(party._settle(at, over, claim))
+            patch.setattr(
+                "trainer_node.participant.Call", SimpleNamespace(of=lambda _jobs, name, *_args: name)
+            )
+            return bool(party._finish(at, over, claim))
 
-    assert settle(NOW + 701, fee=80)
+    assert finish(NOW + 701, fee=80)
     assert sent == []
-    assert settle(NOW + 701, fee=70)
-    assert settle(NOW + 1200, fee=80)
+    assert finish(NOW + 701, fee=70)
+    assert finish(NOW + 1200, fee=80)
     assert sent == ["collect"] * 2
-    assert not settle(NOW + 701, fee=70, claim=None)
-    assert not settle(NOW + 701, fee=70, claim=replace(over.claims[0], collected=True))
+    assert not finish(NOW + 701, fee=70, claim=None)
+    assert not finish(NOW + 701, fee=70, claim=replace(over.claims[0], collected=True))
     assert len(sent) == 2
 
 
 def test_deposits_are_got_back_when_gas_is_cheap() -> None:
     closed: list[int] = []
-    demander: Any = object.__new__(Demander)
-    demander._transactions = SimpleNamespace(address=ME)
-    demander._close = lambda _job, keys: closed.append(len(keys))
+    requester: Any = object.__new__(DataRequester)
+    requester._transactions = SimpleNamespace(address=ME)
+    requester._close = lambda _job, keys: closed.append(len(keys))
     terms = replace(job(**TERMS).program, mode=Rounding().mode)
     over = job(**TERMS, program=terms, phase=JobPhase.VOID, challenge_end=NOW)
-    ledger = SimpleNamespace(open={"place": SimpleNamespace(demander=ME)})
+    ledger = SimpleNamespace(open={"place": SimpleNamespace(requester=ME)})
     at: Any = SimpleNamespace(now=NOW + 1, ledger=lambda _job: ledger)
-    assert demander.recover(at, over, DEAR)
+    assert requester.recover(at, over, DEAR)
     assert closed == []
-    assert demander.recover(at, over, CHEAP)
+    assert requester.recover(at, over, CHEAP)
     assert closed == [1]
-    ledger.open = {"place": SimpleNamespace(demander="0x" + "bb" * 20)}
-    assert not demander.recover(at, over, CHEAP)
+    ledger.open = {"place": SimpleNamespace(requester="0x" + "bb" * 20)}
+    assert not requester.recover(at, over, CHEAP)
 
 
 # ---------------------------------------------------------------------- settings

@@ -122,12 +122,12 @@ def test_contracts_that_ask_others_for_a_judgement_are_refused(publisher: Publis
     referee = publisher.create("Referee", at["Notary"], at["Panel"])
     with pytest.raises(ReleaseRefused, match="other code as Judge"):
         publisher.listed("1.1", Referee=referee)
-    jobs = publisher.create("Jobs", at["Notary"], at["Demands"], 1)
+    jobs = publisher.create("Jobs", at["Notary"], at["DataAvailability"], 1)
     assert jobs != at["Jobs"]
     publisher.listed("1.2", Jobs=jobs)  # the same code and the same links are as good
     other = publisher.create("VerifierRegistry", 1, 1, at["Timekeeper"])
     notary = publisher.create("Notary", other, 1, 1, 2)
-    jobs = publisher.create("Jobs", notary, at["Demands"], 1)
+    jobs = publisher.create("Jobs", notary, at["DataAvailability"], 1)
     with pytest.raises(ReleaseRefused, match=r"Notary goes by .* as REGISTRY"):
         publisher.listed("1.3", Jobs=jobs)
 
@@ -136,9 +136,9 @@ def test_contracts_that_go_by_another_time_are_refused(publisher: Publisher) -> 
     other = publisher.create("Timekeeper", publisher.stranger.address, 365 * 24 * 3600)
     with pytest.raises(ReleaseRefused, match=r"goes by .* as TIME"):
         publisher.listed("1.1", Timekeeper=other)
-    demands = publisher.create("Demands", other)
-    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as DEMANDS"):
-        publisher.listed("1.2", Demands=demands)
+    requests = publisher.create("DataAvailability", other)
+    with pytest.raises(ReleaseRefused, match=r"Jobs goes by .* as REQUESTS"):
+        publisher.listed("1.2", Requests=requests)
 
 
 def test_a_court_with_one_rule_of_another_kind_is_refused(publisher: Publisher) -> None:

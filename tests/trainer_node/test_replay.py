@@ -14,7 +14,7 @@ from referee_py.rounding.blocks import log_digest
 from trainer_node.artifacts import Kind, Name
 from trainer_node.db import Database
 from trainer_node.faults import Fault, Lie
-from trainer_node.logbook import WrittenBook
+from trainer_node.log_sources import OwnLogs
 from trainer_node.replay import Interrupted, Replay
 from trainer_node.rounded.variations import NumpyEvaluator
 from trainer_node.store import Store
@@ -112,9 +112,9 @@ def test_a_liar_has_the_tensors_of_its_record_and_knows_what_is_right(store: Sto
 
 def test_an_operator_has_the_log_that_the_run_goes_by(store: Store) -> None:
     package, mode = near.package(), Rounding.of(near.package().terms.mode)
-    book = WrittenBook(Database(None), 1, store, package.terms.node_count, package.terms.steps)
-    backend = Rounded(mode, book, NumpyEvaluator())
-    run = Replay(package, backend, store, Remembered(), book=book)
+    log_source = OwnLogs(Database(None), 1, store, package.terms.node_count, package.terms.steps)
+    backend = Rounded(mode, log_source, NumpyEvaluator())
+    run = Replay(package, backend, store, Remembered(), log_source=log_source)
     run.train()
     record, operator = run.record(STEP, near.TIES), run.operator(STEP, near.TIES)
     assert operator.log is not None

@@ -14,16 +14,16 @@ from referee_py.errors import Unavailable, UnknownVersion
 from referee_py.rounding.backend import Evaluator, OnForged, Rounded
 from referee_py.rounding.step_log import StepLog
 from trainer_node.artifacts import Kind, Name
-from trainer_node.chain import Claim, Job, JobPhase
+from trainer_node.chain import ClaimView, JobPhase, JobView
 from trainer_node.db import Database
-from trainer_node.logbook import RunBook, WrittenBook
+from trainer_node.log_sources import OwnLogs, RunLogs
 from trainer_node.replay import Interrupted, Replay
 from trainer_node.rounded.variations import evaluator_of
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 
 from . import near
-from .desk import Remembered, job, until, workshop
+from .desk import Remembered, job, runner, until
 from .near import PROGRAM, STEPS, TERMS
 
 OWNER = "0x" + "aa" * 20
@@ -39,22 +39,22 @@ class Trainer:
         self.forged: list[tuple[int, int, int]] = []
 
     @property
-    def book(self) -> WrittenBook:
-        return WrittenBook(self.database, 1, self.store, len(PROGRAM.nodes), STEPS)
+    def log_source(self) -> OwnLogs:
+        return OwnLogs(self.database, 1, self.store, len(PROGRAM.nodes), STEPS)
 
     def replay(self, evaluator: str = "numpy") -> Replay:
-        return replay_of(self.book, self.store, self.checkpoints, evaluator_of(evaluator))
+        return replay_of(self.log_source, self.store, self.checkpoints, evaluator_of(evaluator))
 
 
 def replay_of(
-    book: RunBook,
+    log_source: RunLogs,
     store: Store,
     checkpoints: Remembered,
     evaluator: Evaluator,
     on_forged: OnForged | None = None,
 ) -> Replay:
-    backend = Rounded(near.ROUNDING, book, evaluator, on_forged)
-    return Replay(near.package(), backend, store, checkpoints, book=book)
+    backend = Rounded(near.ROUNDING, log_source, evaluator, on_forged)
+    return Replay(near.package(), backend, store, checkpoints, log_source=log_source)
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def flipped(trainer: Trainer, step: int, element: int) -> None:
     """The trainer writes, for one tie of a step it has not executed yet, that it was rounded the other way."""
     other = Trainer(trainer.store.root.parent / "other")
     other.replay().train()
-    log = other.book.get(step)
+    log = other.log_source.get(step)
     assert log is not None
     said = near.entries(log)
     up = said.up.copy()
@@ -83,23 +83,23 @@ def flipped(trainer: Trainer, step: int, element: int) -> None:
 
 
 def keep(trainer: Trainer, step: int, log: StepLog) -> None:
-    book = trainer.book
-    book.put(step, log)
-    book.keep()
+    log_source = trainer.log_source
+    log_source.put(step, log)
+    log_source.keep()
 
 
 class TestTheTrainer:
     def test_every_tie_is_logged_and_the_claim_commits_to_the_logs(self, trainer: Trainer) -> None:
         claim = trainer.replay().train()
-        logs = [trainer.book.get(step) for step in range(1, STEPS + 1)]
+        logs = [trainer.log_source.get(step) for step in range(1, STEPS + 1)]
         assert all(log is not None and near.entries(log).narrow.size == near.WIDTH for log in logs)
-        assert claim.logs == trainer.book.tree.root != bytes(32)
+        assert claim.logs == trainer.log_source.tree.root != bytes(32)
 
     def test_the_logs_are_offered(self, trainer: Trainer) -> None:
         claim = trainer.replay().train()
-        tree = trainer.store.get_tree(trainer.book.tree.tag, claim.logs, STEPS)
+        tree = trainer.store.get_tree(trainer.log_source.tree.tag, claim.logs, STEPS)
         for step, root in enumerate(tree.leaves, 1):
-            assert trainer.store.get_log(root, len(PROGRAM.nodes)) == trainer.book.get(step)
+            assert trainer.store.get_log(root, len(PROGRAM.nodes)) == trainer.log_source.get(step)
 
     @pytest.mark.parametrize("stop_after", range(1, STEPS))
     def test_stopped_after_any_step_it_goes_on_to_the_identical_claim(
@@ -110,9 +110,9 @@ class TestTheTrainer:
         steps: list[int] = []
         with pytest.raises(Interrupted):
             trainer.replay().train(steps.append, lambda: steps[-1] == stop_after)
-        first = {step: trainer.book.get(step) for step in steps}
+        first = {step: trainer.log_source.get(step) for step in steps}
         claim = trainer.replay("halves").train()
-        assert {step: trainer.book.get(step) for step in steps} == first
+        assert {step: trainer.log_source.get(step) for step in steps} == first
         assert trainer.replay().train() == claim
         whole = Trainer(trainer.store.root.parent / "whole")
         flipped(whole, stop_after, 3)
@@ -120,9 +120,9 @@ class TestTheTrainer:
 
     def test_a_log_that_the_disk_has_lost_is_written_again(self, trainer: Trainer) -> None:
         claim = trainer.replay().train()
-        trainer.store.forget(Name(Kind.LOG, trainer.book.tree.leaves[6], count=len(PROGRAM.nodes)))
+        trainer.store.forget(Name(Kind.LOG, trainer.log_source.tree.leaves[6], count=len(PROGRAM.nodes)))
         assert trainer.replay().train() == claim
-        assert trainer.book.missing() == []
+        assert trainer.log_source.missing() == []
 
 
 class TestWhoeverFollows:
@@ -134,7 +134,7 @@ class TestWhoeverFollows:
         claim = trainer.replay().train()
         assert (claim.root, claim.logs) != (plain.root, plain.logs)
         own = replay_of(
-            trainer.book, Store(tmp_path / "own"), Remembered(), evaluator_of(evaluator), self.none
+            trainer.log_source, Store(tmp_path / "own"), Remembered(), evaluator_of(evaluator), self.none
         )
         assert own.train() == claim
 
@@ -145,7 +145,7 @@ class TestWhoeverFollows:
         told: list[tuple[int, int, int]] = []
         checkpoints = Remembered()
         own = replay_of(
-            trainer.book,
+            trainer.log_source,
             Store(tmp_path / "own"),
             checkpoints,
             evaluator_of("numpy"),
@@ -160,17 +160,19 @@ class TestWhoeverFollows:
         )
 
     def test_cannot_go_on_without_the_log(self, trainer: Trainer, tmp_path: Path) -> None:
-        class Withheld(WrittenBook):
+        class WithheldLogs(OwnLogs):
             def get(self, step: int) -> StepLog | None:
                 if step == 6:
                     raise Unavailable("nobody serves it")
                 return super().get(step)
 
         trainer.replay().train()
-        book = Withheld(trainer.database, 1, trainer.store, len(PROGRAM.nodes), STEPS)
+        log_source = WithheldLogs(trainer.database, 1, trainer.store, len(PROGRAM.nodes), STEPS)
         steps: list[int] = []
         with pytest.raises(Unavailable):
-            replay_of(book, Store(tmp_path / "own"), Remembered(), evaluator_of("numpy")).train(steps.append)
+            replay_of(log_source, Store(tmp_path / "own"), Remembered(), evaluator_of("numpy")).train(
+                steps.append
+            )
         assert steps == [1, 2, 3, 4, 5]
 
     @staticmethod
@@ -180,7 +182,7 @@ class TestWhoeverFollows:
 
 def forged(honest: Trainer, step: int, element: int) -> StepLog:
     """The honest log of a step, but for one element that is said to be 3."""
-    log = honest.book.get(step)
+    log = honest.log_source.get(step)
     assert log is not None
     said = near.entries(log)
     kept = said.narrow != element
@@ -190,21 +192,21 @@ def forged(honest: Trainer, step: int, element: int) -> StepLog:
     )
 
 
-# --- in a workshop ------------------------------------------------------------------------------------------------
+# --- in a runner ------------------------------------------------------------------------------------------------
 
 
 class Posted:
-    """The client's server, the trainer's workshop and what the chain says of both."""
+    """The client's server, the trainer's runner and what the chain says of both."""
 
     def __init__(self, folder: Path, client: str, trainer: ArtifactServer) -> None:
         self.folder, self.client, self.server = folder, client, trainer
 
-    def view(self, logs: bytes | None = None, uri: str | None = None) -> Job:
+    def view(self, logs: bytes | None = None, uri: str | None = None) -> JobView:
         """The job before the reveal, or with a trainer's claim and its logs."""
         at = {"program": TERMS, "program_file": PROGRAM.file_hash(), "uri": self.client}
         if logs is None:
             return job(**at)
-        claim = Claim(0, OWNER, 1, 0, True, False, False, uri or self.server.uri)
+        claim = ClaimView(0, OWNER, 1, 0, True, False, False, uri or self.server.uri)
         return job(**at, phase=JobPhase.CHALLENGE, logs=logs, claims=(claim,))
 
 
@@ -234,9 +236,9 @@ def other_database() -> Iterator[Database]:
 def test_a_challenger_follows_the_logs_that_were_revealed(
     posted: Posted, tmp_path: Path, database: Database, other_database: Database
 ) -> None:
-    with workshop(tmp_path / "node", database) as works:
+    with runner(tmp_path / "node", database) as works:
         claim = until(lambda: works.train(posted.view()))
-    with workshop(
+    with runner(
         tmp_path / "other", other_database, follows=True, evaluator=lambda: evaluator_of("halves")
     ) as other:
         assert other.train(posted.view()) is None
@@ -253,14 +255,14 @@ def test_another_log_is_another_run(
     posted: Posted, tmp_path: Path, database: Database, other_database: Database
 ) -> None:
     """SAFETY: no checkpoint of one run may get into that of another log, whatever the reorganisation."""
-    with workshop(tmp_path / "node", database) as works:
+    with runner(tmp_path / "node", database) as works:
         claim = until(lambda: works.train(posted.view()))
     liar = Trainer(tmp_path / "liar")
     flipped(liar, 5, 3)
     other = liar.replay().train()
     with (
         ArtifactServer(liar.store) as server,
-        workshop(tmp_path / "other", other_database, follows=True) as works,
+        runner(tmp_path / "other", other_database, follows=True) as works,
     ):
         for claimed, uri in ((claim, None), (other, server.uri), (claim, None)):
             assert until(lambda c=claimed, u=uri: works.train(posted.view(c.logs, u))) == claimed
@@ -273,17 +275,17 @@ def test_whoever_has_claimed_since_may_serve_the_logs(
     other_database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
-    with workshop(tmp_path / "elsewhere", database) as works:
+    monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.01)
+    with runner(tmp_path / "elsewhere", database) as works:
         claim = until(lambda: works.train(posted.view()))
     alone = posted.view(claim.logs, "http://127.0.0.1:9")
     with (
         ArtifactServer(Store(tmp_path / "elsewhere", sync=False)) as server,
-        workshop(tmp_path / "other", other_database, follows=True) as works,
+        runner(tmp_path / "other", other_database, follows=True) as works,
         structlog.testing.capture_logs() as told,
     ):
         until(lambda: works.train(alone) or any(event["event"] == "job.unavailable" for event in told))
-        another = Claim(1, "0x" + "bb" * 20, 1, 1, False, False, False, server.uri)
+        another = ClaimView(1, "0x" + "bb" * 20, 1, 1, False, False, False, server.uri)
         joined = replace(alone, claims=(*alone.claims, another))
         assert until(lambda: works.train(joined)) == claim
 
@@ -295,11 +297,11 @@ def test_logs_that_nobody_serves_are_asked_for_again(
     other_database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("trainer_node.workshop.RETRY_S", 0.01)
-    with workshop(tmp_path / "elsewhere", database) as works:
+    monkeypatch.setattr("trainer_node.job_runner.RETRY_S", 0.01)
+    with runner(tmp_path / "elsewhere", database) as works:
         claim = until(lambda: works.train(posted.view()))
     with (
-        workshop(tmp_path / "other", other_database, follows=True) as works,
+        runner(tmp_path / "other", other_database, follows=True) as works,
         structlog.testing.capture_logs() as told,
     ):
         revealed = posted.view(claim.logs)
@@ -316,7 +318,7 @@ def test_without_what_evaluates_the_job_is_left_to_others(
     def none() -> Evaluator:
         raise UnknownVersion("rounded-f64 needs torch")
 
-    with workshop(tmp_path / "node", database, evaluator=none) as works:
+    with runner(tmp_path / "node", database, evaluator=none) as works:
         until(lambda: works.train(posted.view()) or works.refused(1))
         assert "needs torch" in (works.refused(1) or "")
 
@@ -329,7 +331,7 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
     keep(liar, 7, forged(honest, 7, 2))
     claim = liar.replay().train()
     with (
-        workshop(tmp_path / "other", other_database, follows=True) as works,
+        runner(tmp_path / "other", other_database, follows=True) as works,
         structlog.testing.capture_logs() as told,
     ):
         assert until(lambda: works.train(posted.view(claim.logs))) == claim, "he has not gone by it himself"
@@ -340,14 +342,14 @@ def test_a_forged_entry_is_named_in_the_log_of_events(
 def test_a_flood_of_forged_entries_is_told_of_in_few_words(
     posted: Posted, tmp_path: Path, other_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer_node.workshop.MAX_TOLD", 3)
+    monkeypatch.setattr("trainer_node.job_runner.MAX_TOLD", 3)
     honest, liar = Trainer(tmp_path / "honest"), Trainer(tmp_path / "node")
     honest.replay().train()
     for step in range(1, STEPS + 1):
         keep(liar, step, forged(honest, step, 2))
     claim = liar.replay().train()
     with (
-        workshop(tmp_path / "other", other_database, follows=True) as works,
+        runner(tmp_path / "other", other_database, follows=True) as works,
         structlog.testing.capture_logs() as told,
     ):
         assert until(lambda: works.train(posted.view(claim.logs))) == claim

@@ -23,7 +23,7 @@ from trainer_node.db import Database
 from trainer_node.deploy import Parameters, deploy
 from trainer_node.errors import AlreadyRunning, ConfigError, KeystoreError, RpcUnavailable, SchemaMismatch
 from trainer_node.keys import create_key
-from trainer_node.service import Node, Service, exclusive, open_node
+from trainer_node.service import Daemon, Service, exclusive, open_daemon
 
 
 @pytest.fixture(autouse=True)
@@ -52,16 +52,16 @@ def settings(anvil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings
 
 
 @pytest.fixture
-def node(settings: Settings) -> Iterator[Node]:
-    with open_node(settings, "test") as node:
+def node(settings: Settings) -> Iterator[Daemon]:
+    with open_daemon(settings, "test") as node:
         yield node
 
 
-def ready(node: Node) -> dict:
+def ready(node: Daemon) -> dict:
     return httpx.get(node.server.uri + "/readyz").json()
 
 
-def test_errors_of_a_round_are_contained_and_shown(node: Node) -> None:
+def test_errors_of_a_round_are_contained_and_shown(node: Daemon) -> None:
     script: list[Exception | None] = [
         None,
         RpcUnavailable("no answer"),
@@ -94,7 +94,7 @@ def test_errors_of_a_round_are_contained_and_shown(node: Node) -> None:
     assert "assay_rpc_up 1.0" in text
 
 
-def test_stop_ends_the_loop(node: Node) -> None:
+def test_stop_ends_the_loop(node: Daemon) -> None:
     rounds = []
 
     def tick() -> None:
@@ -106,16 +106,16 @@ def test_stop_ends_the_loop(node: Node) -> None:
     assert len(rounds) == 3
 
 
-def test_one_node_a_data_directory_and_a_key(settings: Settings, node: Node, tmp_path: Path) -> None:
-    with pytest.raises(AlreadyRunning, match="data directory"), open_node(settings, "second"):
+def test_one_node_a_data_directory_and_a_key(settings: Settings, node: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(AlreadyRunning, match="data directory"), open_daemon(settings, "second"):
         pass
     elsewhere = settings.model_copy(
         update={"data_dir": tmp_path / "elsewhere", "keystore": settings.keystore_path}
     )
-    with pytest.raises(AlreadyRunning, match="key"), open_node(elsewhere, "second"):
+    with pytest.raises(AlreadyRunning, match="key"), open_daemon(elsewhere, "second"):
         pass
     watcher = settings.model_copy(update={"data_dir": tmp_path / "watcher"})
-    with open_node(watcher, "watch", key=False) as second:
+    with open_daemon(watcher, "watch", key=False) as second:
         assert second.transactions is None
         assert second.address is None
 
@@ -141,13 +141,13 @@ def test_lock_is_free_after_a_crash(tmp_path: Path) -> None:
 
 
 def test_another_chain_needs_another_data_directory(settings: Settings, start_anvil: Callable, anvil) -> None:
-    with open_node(settings, "test"):
+    with open_daemon(settings, "test"):
         pass
     fresh = start_anvil("--timestamp", "1700000000")  # the genesis block's hash depends on its second
     deploy_on(fresh.url, anvil.keys[0], Path("deployments/31337.json"))
     with (
         pytest.raises(SchemaMismatch, match="another data directory"),
-        open_node(settings.model_copy(update={"rpc_url": fresh.url}), "test"),
+        open_daemon(settings.model_copy(update={"rpc_url": fresh.url}), "test"),
     ):
         pass
 
@@ -155,7 +155,7 @@ def test_another_chain_needs_another_data_directory(settings: Settings, start_an
 def test_no_key_no_daemon(settings: Settings, tmp_path: Path) -> None:
     with (
         pytest.raises(KeystoreError, match="assay key new"),
-        open_node(settings.model_copy(update={"data_dir": tmp_path / "other"}), "test"),
+        open_daemon(settings.model_copy(update={"data_dir": tmp_path / "other"}), "test"),
     ):
         pass
 
@@ -166,7 +166,7 @@ def test_daemon_waits_for_its_chain(settings: Settings) -> None:
 
     def attempt() -> None:
         try:
-            with open_node(dead, "test"):
+            with open_daemon(dead, "test"):
                 pass
         except Exception as error:
             errors.append(error)
@@ -180,8 +180,8 @@ def test_daemon_waits_for_its_chain(settings: Settings) -> None:
 SLOW_ACT = """
     import sys, time
     from trainer_node.config import load_settings
-    from trainer_node.service import Service, open_node
-    with open_node(load_settings(poll_s=0.02, log_level="error", rpc_url=sys.argv[1]), "test") as node:
+    from trainer_node.service import Service, open_daemon
+    with open_daemon(load_settings(poll_s=0.02, log_level="error", rpc_url=sys.argv[1]), "test") as node:
         def tick():
             print("begin", flush=True)
             time.sleep(0.5)

@@ -115,7 +115,7 @@ def test_restart_finds_what_was_sent(slow: Bench) -> None:
     assert slow.manager().recover() == []
 
 
-def test_restart_settles_what_was_mined_meanwhile(slow: Bench) -> None:
+def test_restart_confirms_what_was_mined_meanwhile(slow: Bench) -> None:
     slow.manager().submit(slow.pay())
     slow.mine()
     manager = slow.manager()

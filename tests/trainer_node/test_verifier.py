@@ -17,9 +17,9 @@ from referee_py.panel.state import HearingPhase
 from referee_py.rounding.mode import Bounds, Rounding
 from trainer_node import verifier as module
 from trainer_node.artifacts import Kind, Name
-from trainer_node.bonds import TRIAL_MOVES
-from trainer_node.chain import Claim, HearingInfo, Job, JobPhase
+from trainer_node.chain import ClaimView, HearingInfo, JobPhase, JobView
 from trainer_node.errors import RpcUnavailable
+from trainer_node.min_stake import TRIAL_MOVES
 from trainer_node.server import ArtifactServer
 from trainer_node.store import Store
 from trainer_node.trial_cost import TrialCost
@@ -147,7 +147,7 @@ def test_a_judgement_that_takes_long_holds_up_nobody(court: Court, monkeypatch: 
     monkeypatch.setattr(module, "PATIENCE_S", 0.3)
     slow = court.verifier._judge
 
-    def judge(found: Job, hearing: HearingInfo) -> Any:
+    def judge(found: JobView, hearing: HearingInfo) -> Any:
         if hearing.match_id == 101:
             until(lambda: released)
         return slow(found, hearing)
@@ -174,8 +174,8 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
     court.now_is(
         phase=HearingPhase.DEFENCE, verdict=court.right.hash(), votes={court.right.hash(): (KEY.address,)}
     )
-    brief = module._Brief(court.verifier, court.jobs[0], court.heard[101])
-    assert brief.right() == court.right, "whoever has signed stands by it, however long it takes by now"
+    source = module._OperatorSource(court.verifier, court.jobs[0], court.heard[101])
+    assert source.right() == court.right, "whoever has signed stands by it, however long it takes by now"
     patient = replace(court.jobs[0].rules, clock=1002)
     other = court.add(court.jobs[0].uri, rules=patient)
     assert until(court.tick) == [other]
@@ -184,7 +184,7 @@ def test_no_verdict_is_signed_that_could_not_be_stood_by_in_time(
 def test_a_failing_endpoint_is_no_verdict(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(court)
 
-    def fail(_job: Job) -> Any:
+    def fail(_job: JobView) -> Any:
         raise RpcUnavailable("no answer")
 
     monkeypatch.setattr(court, "hearings", fail)
@@ -263,7 +263,7 @@ def test_both_spokesmen_are_asked_before_a_crowd(court: Court) -> None:
     players = court.heard[101].terms.submission.players
     owners = {40: players[0], 50: players[1]}
     crowd = tuple(
-        Claim(k, owners.get(k, f"0x{k:040x}"), 1, k % 2, False, False, False, f"http://m{k}")
+        ClaimView(k, owners.get(k, f"0x{k:040x}"), 1, k % 2, False, False, False, f"http://m{k}")
         for k in range(64)
     )
     found = servers(replace(court.jobs[0], claims=crowd), court.heard[101])

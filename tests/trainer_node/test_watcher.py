@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from trainer_node.chain import Job, JobPhase
+from trainer_node.chain import JobPhase, JobView
 from trainer_node.chain.bounties import PoolInfo
 from trainer_node.config import load_settings
 from trainer_node.errors import ConfigError
@@ -28,8 +28,8 @@ class Terms:
     base_fee: int = 0
 
 
-def job(**terms: int) -> Job:
-    return cast(Job, Terms(**terms))
+def job(**terms: int) -> JobView:
+    return cast(JobView, Terms(**terms))
 
 
 def test_a_watcher_commits_when_the_trainer_has() -> None:

@@ -1,6 +1,6 @@
 """A log that is about nothing: of an output that is never rounded, or of another number of elements.
 
-Its author serves it to nobody, so that whoever follows has only what was demanded on the chain. That is enough for
+Its author serves it to nobody, so that whoever follows has only what was requested on the chain. That is enough for
 every move: the honest side compares, and wins.
 """
 
@@ -21,9 +21,9 @@ from referee_py.rounding.entries import Log
 from referee_py.trial import Compare, LogBlock
 from referee_py.trial.solver import Operator
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of, structure_of
-from tests.trainer_node.test_shown import JOB, Withholder, obtained
+from tests.trainer_node.test_onchain_logs import JOB, Withholder, obtained
 
-from .stage import Stand
+from .stand import Stand
 
 MODE = Rounding(32).mode
 N = 40_000
@@ -65,7 +65,7 @@ CASES = [
 
 
 def withheld(case: Case, log: Log) -> LogTree:
-    """The log of the operator, as whoever demands all that can be wanted gets it."""
+    """The log of the operator, as whoever requests all that can be wanted gets it."""
     structure = structure_of(case.name, case.inputs, case.attrs)
     program = Program((structure,), (), (), ())
     terms = replace(JOB.terms, node_count=1, steps=3, strides=(1,))

@@ -16,7 +16,7 @@ from referee_py.trial import Stage, TrialState, places
 from tests.conftest import Anvil
 from tests.referee_py.trial.parties import Setting, one_ulp
 
-from .stage import Stand
+from .stand import Stand
 
 LARGE = (1 << 24) - 1
 

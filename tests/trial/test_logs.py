@@ -12,7 +12,7 @@ from web3.exceptions import ContractCustomError
 
 from referee_py.errors import InvalidProof
 from referee_py.rounding import NOT_LOGGED
-from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block, said
+from referee_py.rounding.blocks import BLOCK, LogTree, digest_of_block, read_entry
 from referee_py.rounding.entries import WRITTEN
 from tests.conftest import Anvil
 from tests.referee_py.rounding.test_blocks import GOOD, NO_BLOCKS, log_from, random_entries, words
@@ -57,8 +57,8 @@ def test_blocks_say_what_they_say_in_python(reader: Any, count: int) -> None:
         has = [int.from_bytes(block[i : i + 2], "big") >> 2 for i in range(0, len(block), 2)]
         for place in {0, BLOCK - 1, *rng.choice([*has, 5], 3).tolist()}:
             for places in {BLOCK, 30, min(place, BLOCK - 1) + 1}:
-                found = reader.said(block, place, places).call()
-                assert found == said(block, place, places), (block, place, places)
+                found = reader.readEntry(block, place, places).call()
+                assert found == read_entry(block, place, places), (block, place, places)
                 spoken += found[0] != NOT_LOGGED
     assert spoken > count
 
@@ -66,8 +66,8 @@ def test_blocks_say_what_they_say_in_python(reader: Any, count: int) -> None:
 def test_the_longest_block_costs_little(reader: Any) -> None:
     longest = words(*((k, WRITTEN, k) for k in range(BLOCK)))
     assert len(longest) == 6144
-    assert reader.said(longest, 1023, BLOCK).call() == (WRITTEN, 1023)
-    assert reader.said(longest, 1023, BLOCK).estimate_gas() < 1_000_000
+    assert reader.readEntry(longest, 1023, BLOCK).call() == (WRITTEN, 1023)
+    assert reader.readEntry(longest, 1023, BLOCK).estimate_gas() < 1_000_000
 
 
 @pytest.mark.parametrize("elements", [1, 700, BLOCK, BLOCK + 1, 9 * BLOCK - 5, 1 << 33])
@@ -79,7 +79,7 @@ def test_the_entry_of_an_element_is_shown_by_its_block(reader: Any, elements: in
         index, place = divmod(element, BLOCK)
         block, path = tree.block(index), tree.path(index)
         good = elements, block, path
-        want = said(block, place, min(BLOCK, elements - index * BLOCK))
+        want = read_entry(block, place, min(BLOCK, elements - index * BLOCK))
         assert reader.entryOf(tree.digest, elements, element, good).call() == want
         for bad in (
             (elements, block + b"\0\0", path),

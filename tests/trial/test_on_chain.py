@@ -17,7 +17,7 @@ from tests.conftest import Anvil
 from tests.referee_py.trial import logged
 from tests.referee_py.trial.parties import Setting
 
-from .stage import Stand
+from .stand import Stand
 
 PER_OPERATOR = 3
 ROUNDINGS = [Rounding(b, bounds) for b in (26, 32) for bounds in Bounds]

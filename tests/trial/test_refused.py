@@ -46,7 +46,7 @@ from tests.referee_py.trial.logged import tie, told
 from tests.referee_py.trial.parties import Known, Setting, outputs_of
 from trainer_node.chain.wire import trial_call
 
-from .stage import Stand
+from .stand import Stand
 
 CLOCK = 1000
 REFUSALS = {
@@ -320,7 +320,7 @@ def test_who_is_late_loses_and_nothing_else_is_possible(start_anvil: Callable[..
         table.compare(bad)
     assert "TooLate" in table.seen
     table.stand.send(table.trial, setting.dispute, table.state, [Timeout()], 0)
-    assert tuple(table.stand.bench.functions.results(table.stand.trials).call()) == (2, True)
+    assert tuple(table.stand.client.functions.results(table.stand.trials).call()) == (2, True)
 
 
 def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> None:
@@ -339,7 +339,7 @@ def test_what_is_no_dispute_is_not_opened(start_anvil: Callable[..., Anvil]) -> 
             open_trial(dispute, (stand.players[0], stand.players[1]), (CLOCK, CLOCK), 0)
         assert type(refused.value).__name__ == want
         with pytest.raises(ContractCustomError) as reverted:
-            stand.bench.functions.open(1, stand.players, CLOCK, dispute_wire(dispute)).call()
+            stand.client.functions.open(1, stand.players, CLOCK, dispute_wire(dispute)).call()
         assert names[str(reverted.value.data)[2:10]] == want
     stand.open(setting)
     stand.trials -= 1

@@ -16,9 +16,9 @@ from referee_py.rounding.blocks import BLOCK
 from tests.conftest import Anvil
 from tests.referee_py.rounding.logs import log_of
 from tests.referee_py.trial.parties import Setting, one_ulp, outputs_of
-from trainer_node.bonds import TRIAL_GAS
+from trainer_node.min_stake import TRIAL_GAS
 
-from .stage import Stand
+from .stand import Stand
 
 MAX_BYTES, MAX_GAS = 100_000, 12_000_000
 """Public nodes refuse transactions over 131,072 bytes, and EIP-7825 those over 16,777,216 gas."""
@@ -54,7 +54,7 @@ def logged() -> Setting:
 def test_the_table_is_what_the_dearest_moves_cost(start_anvil: Callable[..., Anvil]) -> None:
     stand, dearest, longest = Stand(start_anvil()), dict[str, int](), dict[str, int]()
     for setting in (joined(), logged()):
-        played = stand.play(setting, served=False, singly=True)
+        played = stand.play(setting, served=False, one_by_one=True)
         assert (played.losers, played.late) == (2, False)
         for name, gas, size in zip(played.names, played.gas, played.sizes, strict=True):
             dearest[name] = max(dearest.get(name, 0), gas)

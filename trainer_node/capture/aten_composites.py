@@ -3,6 +3,7 @@
 One definition serves both: the rule calls the composite with the builder as its `Ops`, so the program holds exactly the
 operators that an executor may fuse (docs/opset.md, section 10).
 """
+
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 The operator set takes and adds rows of the first dimension. An index by several tensors is brought to that form: the
 indexed dimensions become one, in front, and the tensors one row number.
 """
+
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations

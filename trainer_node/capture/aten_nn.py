@@ -2,6 +2,7 @@
 
 Letters: N images, C channels, (H, W) input, (Y, X) output.
 """
+
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Lowering rules: norms of rows (layer, RMS), of groups and of channels (batch), and their gradients, by composites."""
+
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations

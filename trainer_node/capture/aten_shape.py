@@ -1,4 +1,5 @@
 """Lowering rules: reductions and layout."""
+
 # ruff: noqa: ARG001  (a rule has the signature of its ATen operator)
 
 from __future__ import annotations

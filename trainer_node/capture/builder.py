@@ -58,7 +58,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Node:
+class DraftNode:
     """One operator, before anybody has asked whether it is needed. `fixed`: it needs no slot, constant or step."""
 
     name: str
@@ -162,17 +162,17 @@ class Builder:
     def source(self, constant: Ref) -> Source:
         return self._constants[constant.index][1]
 
-    def made_by(self, ref: Ref, *names: str) -> Node | None:
+    def made_by(self, ref: Ref, *names: str) -> DraftNode | None:
         """The node that a value comes from, if it is one of these operators."""
         node = self.node(ref)
         return node if node and node.name in names else None
 
-    def node(self, ref: Ref) -> Node | None:
+    def node(self, ref: Ref) -> DraftNode | None:
         """The node that a value comes from; none if it is a slot, a constant or the step."""
         if ref.kind != Kind.NODE:
             return None
         node = self._graph.nodes[ref.index]
-        return Node(
+        return DraftNode(
             node.name, tuple(map(self._ref, node.inputs)), node.attrs, node.outputs, self._fixed[ref.index]
         )
 

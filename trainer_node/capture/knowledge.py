@@ -14,7 +14,7 @@ from repops.opset import BOOL, I64
 from referee_py.commit.tensor import Array
 from referee_py.program import Kind
 
-from .builder import Builder, Node, Ref
+from .builder import Builder, DraftNode, Ref
 
 _MAX_ELEMENTS = 1 << 24  # of a value that is worked out here
 _MOVED = ("reshape", "permute", "expand", "slice")
@@ -63,7 +63,7 @@ class Knowledge:
         node = self._builder.node(ref)
         return None if node is None else self._of_node(node)
 
-    def _of_node(self, node: Node) -> Bounds | None:
+    def _of_node(self, node: DraftNode) -> Bounds | None:
         if node.name in (*_MOVED, "take", "cast"):
             return self.bounds(node.inputs[0])
         parts = node.inputs[1:] if node.name == "where" else node.inputs
@@ -106,7 +106,7 @@ class Knowledge:
             return None
         return [array for arrays in found if arrays is not None for array in arrays]
 
-    def _replaced(self, node: Node) -> list[Array] | None:
+    def _replaced(self, node: DraftNode) -> list[Array] | None:
         """where(x == number, other, x): the numbers of x but that one, and those of the other."""
         condition, other, x = node.inputs
         equal = self._builder.made_by(condition, "eq")

@@ -53,13 +53,13 @@ class Recipe:
 
 
 @runtime_checkable
-class Job(Protocol):
+class RecipeJob(Protocol):
     """What a recipe may give instead: anything that builds a bundle by itself (trainer_node.inference)."""
 
     def build(self) -> Bundle: ...
 
 
-def build(recipe: Recipe | Job) -> Bundle:
+def build(recipe: Recipe | RecipeJob) -> Bundle:
     """Capture the recipe's training step. Raises CaptureError."""
     if not isinstance(recipe, Recipe):
         return recipe.build()
@@ -134,7 +134,7 @@ def seeded_parameters(module: torch.nn.Module, seed: int) -> dict[str, Callable[
     }
 
 
-def load_recipe(spec: str, **overrides: Any) -> Recipe | Job:
+def load_recipe(spec: str, **overrides: Any) -> Recipe | RecipeJob:
     """A recipe by built-in name (`digits-mlp`), or `path/to/file.py:function`. Runs that file: it must be trusted.
 
     `overrides` are given to the function, for example `steps=100`; those that are None are left out.
@@ -153,7 +153,7 @@ def load_recipe(spec: str, **overrides: Any) -> Recipe | Job:
         recipe = function(**{name: value for name, value in overrides.items() if value is not None})
     except TypeError as error:
         raise CaptureError(f"recipe {spec}: {error}") from error
-    if not isinstance(recipe, Recipe | Job):
+    if not isinstance(recipe, Recipe | RecipeJob):
         raise CaptureError(f"recipe {spec} gives {type(recipe).__name__}; it must give a Recipe")
     return recipe
 

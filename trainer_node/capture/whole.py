@@ -75,7 +75,7 @@ def attention(
 ) -> torch.Tensor:
     """query [..., H, L, E], key [..., K, S, E], value [..., K, S, V] -> [..., H, L, V]; K is H, or divides it (gqa)."""
     if is_causal and attn_mask is not None:
-        raise Unsupported("attention with a mask and is_causal", "pass one of them, as PyTorch demands")
+        raise Unsupported("attention with a mask and is_causal", "pass one of them, as PyTorch requires")
     heads, length, keys = query.shape[-3:-2], query.shape[-2], key.shape[-2]
     shape = (*query.shape[:-1], keys)
     shared = enable_gqa and heads != key.shape[-3:-2]

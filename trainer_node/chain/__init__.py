@@ -10,19 +10,19 @@ from .releases import Release, Releases
 from .retrace import recorded, retrace, transactions_of
 from .rpc import connect, guarded
 from .transactions import TransactionManager
-from .views import Claim, Group, Job, JobPhase, Trainer
+from .views import ClaimView, Group, JobPhase, JobView, Trainer
 
 __all__ = [
     "Call",
     "ChainClient",
-    "Claim",
+    "ClaimView",
     "Contracts",
     "Deployment",
     "FeePolicy",
     "Group",
     "HearingInfo",
-    "Job",
     "JobPhase",
+    "JobView",
     "MatchInfo",
     "Receipt",
     "Release",

@@ -22,9 +22,9 @@ class PoolInfo:
     watchers: int
     """How many have committed."""
     ended: JobPhase
-    """How the job ended, once the bounty is settled."""
+    """How the job ended, once the bounty is distributed."""
     share: int
-    """Once settled: what each gets who was right."""
+    """Once distributed: what each gets who was right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from referee_py.panel.state import HearingPhase, hearing_id
 from ..errors import RpcCorrupt, RpcUnavailable
 from .bounties import PoolInfo, WatcherInfo, pool_view, watcher_view
 from .contracts import Contracts, Deployment
-from .demands import EVENTS, MAX_DEMANDS, Ledger, read_ledger
+from .data_requests import EVENTS, MAX_REQUESTS, Ledger, read_ledger
 from .events import MAX_EVENTS, Event, read_events
 from .hearings import HearingInfo, TrialInfo, hearing_view, trial_view
 from .history import History, build_history
@@ -35,7 +35,7 @@ from .matches import MatchInfo, match_view
 from .pauses import EVENTS as PAUSE_EVENTS
 from .pauses import read_pauses
 from .rpc import guarded
-from .views import MAX_CLAIMS, Group, Job, job_view
+from .views import MAX_CLAIMS, Group, JobView, job_view
 
 MAX_BLOCK = 1 << 63
 DEFAULT_LOG_RANGE = 10_000
@@ -218,7 +218,7 @@ class Snapshot:
         """Seconds of the chain: how old a commitment must be for a challenge."""
         return int(self._view(self._contracts.jobs, "COMMIT_AGE"))
 
-    def job(self, job_id: int) -> Job:
+    def job(self, job_id: int) -> JobView:
         """A job with its trainers, claims and groups. Raises InvalidInput if there is no such job."""
         # INVARIANT: one call for all that must fit together. Two calls at one block number may still see two states:
         # a block may be replaced between them, and anvil answers from whatever it has just mined.
@@ -258,8 +258,8 @@ class Snapshot:
     def credits(self, address: str) -> list[tuple[Contract, int]]:
         """The contracts that owe the address something, and how much, in wei."""
         who = Web3.to_checksum_address(address)
-        owed = [(purse, int(self._view(purse, "credit", who))) for purse in self._contracts.purses]
-        return [(purse, wei) for purse, wei in owed if wei]
+        owed = [(escrow, int(self._view(escrow, "credit", who))) for escrow in self._contracts.escrows]
+        return [(escrow, wei) for escrow, wei in owed if wei]
 
     def credit(self, address: str) -> int:
         """Wei that the address can withdraw, of all contracts together."""
@@ -267,7 +267,7 @@ class Snapshot:
 
     # ------------------------------------------------------------------ matches
 
-    def match(self, job: Job, match_id: int) -> MatchInfo:
+    def match(self, job: JobView, match_id: int) -> MatchInfo:
         """A match of a job. Raises InvalidInput if the match is not of that job."""
         raw = self._view(self._contracts.referee, "getMatch", match_id)
         jobs = self._client.deployment.jobs
@@ -293,35 +293,37 @@ class Snapshot:
         """What the moves of a match have published: children and records."""
         return build_history(self.events(match_id))
 
-    # ------------------------------------------------------------------ demands
+    # ------------------------------------------------------------------ requests
 
-    def pending(self, job: Job, group: Group) -> int:
-        """Demands that are open: of the job's logs, and of what this group claims."""
+    def pending(self, job: JobView, group: Group) -> int:
+        """Requests that are open: of the job's logs, and of what this group claims."""
         where = self._client.deployment.jobs, job.id, job.logs, group.root, group.life
-        return int(self._view(self._contracts.demands, "pending", *where))
+        return int(self._view(self._contracts.data_availability, "pending", *where))
 
-    def ledger(self, job: Job) -> Ledger:
-        """All that was demanded in a job, and all that was answered."""
-        # NOTE: whoever pays for it may demand as much; what would keep us from reading must cost more than our stake.
+    def ledger(self, job: JobView) -> Ledger:
+        """All that was requested in a job, and all that was answered."""
+        # NOTE: whoever pays for it may request as much; what would keep us from reading must cost more than our stake.
         # SAFETY: anybody can write a Jobs contract that has a job of the same number.
         topics = [None, job.id, int(self._client.deployment.jobs, 16)]
-        return read_ledger(list(self._events(self._contracts.demands, topics, EVENTS, MAX_DEMANDS)))
+        return read_ledger(
+            list(self._events(self._contracts.data_availability, topics, EVENTS, MAX_REQUESTS))
+        )
 
     # ------------------------------------------------------------------ bounties
 
-    def pool(self, job: Job) -> PoolInfo:
+    def pool(self, job: JobView) -> PoolInfo:
         """What the job's client has set aside for those who watch it."""
         bounty = self._contracts.bounty(job.id, job.client)
         return pool_view(self._view(self._contracts.watch, "poolOf", bounty))
 
-    def watcher(self, job: Job, address: str) -> WatcherInfo:
+    def watcher(self, job: JobView, address: str) -> WatcherInfo:
         """Where an account stands that may watch a job for its client's bounty."""
         bounty, who = self._contracts.bounty(job.id, job.client), Web3.to_checksum_address(address)
         return watcher_view(self._view(self._contracts.watch, "watcherOf", bounty, who))
 
     # ------------------------------------------------------------------ hearings and trials
 
-    def hearing(self, job: Job, match_id: int) -> HearingInfo | None:
+    def hearing(self, job: JobView, match_id: int) -> HearingInfo | None:
         """The hearing about a match's operator; None if there is none, and for what is no match of the job."""
         deployment = self._client.deployment
         number = hearing_id(deployment.referee, match_id)
@@ -335,7 +337,7 @@ class Snapshot:
         named = found.terms.submission.job_id, found.terms.submission.jobs.lower()
         return found if named == (job.id, deployment.jobs.lower()) else None
 
-    def hearings(self, job: Job) -> list[HearingInfo]:
+    def hearings(self, job: JobView) -> list[HearingInfo]:
         """Those about matches of a job that are not over; a hearing may last longer than its match."""
         found = (self.hearing(job, match_id) for match_id in self.matches_of(job.id))
         return [hearing for hearing in found if hearing is not None and not hearing.over]
@@ -347,10 +349,10 @@ class Snapshot:
     def trial(self, hearing: HearingInfo, number: int | None = None) -> TrialInfo:
         """A trial of a hearing, which has had one; the last, if no number is given."""
         trial = hearing.trial(hearing.state.trials if number is None else number)
-        suit, dispute = hearing.suits[trial]
+        trial_terms, dispute = hearing.trial_terms[trial]
         raw = self._view(self._contracts.court, "getTrial", trial)
         with guarded(f"trial {trial}"):
-            return trial_view(suit, dispute, raw, self.trial_events(trial))
+            return trial_view(trial_terms, dispute, raw, self.trial_events(trial))
 
     def trial_events(self, number: int) -> list[Event]:
         """What the court has logged about a trial, in order."""

@@ -4,9 +4,9 @@
 
     {"chainId": 31337, "block": 12, "contracts": {"Jobs": {"address": "0x..", "codeHash": "0x.."}, ...}}
 
-    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary     who calls whom: each is told the address of those
-              Court <──┘  Judge <──┘            └──> Demands     it calls; Demands and Watch ask whichever Jobs they are
-    rules <── Opset1 <── Examiner <── Court                      told
+    VerifierRegistry <── Panel <── Referee <── Jobs ──> Notary      each is told the addresses that its
+              Court <──┘  Judge <──┘            └──> DataAvailability       arrows point to; DataAvailability
+    rules <── Opset1 <── Examiner <── Court                         and Watch call any Jobs contract
 
     All but the Examiner, Opset1, the rules, the Judge, the Notary and Watch ask the Timekeeper what time it is.
 """
@@ -31,14 +31,14 @@ from eth_utils.crypto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
-from referee_py.demand import Answer, Place
+from referee_py.availability import Place, Response
 from referee_py.errors import InvalidInput
-from referee_py.game.shown import calls
+from referee_py.game.calldata import calls
 from referee_py.game.state import Move
 from referee_py.panel.state import Move as HearingMove
 from referee_py.program.playable import fitting
 from referee_py.trial import Move as TrialMove
-from referee_py.trial.shown import led
+from referee_py.trial.calldata import led
 
 from ..errors import ConfigError, WrongChain
 from .outbox import Call, Value
@@ -70,7 +70,7 @@ NAMES = (
     "Court",
     "Panel",
     "Referee",
-    "Demands",
+    "DataAvailability",
     "Notary",
     "Jobs",
 )
@@ -245,8 +245,8 @@ class Contracts:
         return self.web3.eth.contract(address=address, abi=load_artifact("Notary").abi, decode_tuples=True)
 
     @cached_property
-    def demands(self) -> Contract:
-        return self._at("Demands")
+    def data_availability(self) -> Contract:
+        return self._at("DataAvailability")
 
     @cached_property
     def watch(self) -> Contract:
@@ -269,9 +269,9 @@ class Contracts:
         return self._at("Timekeeper")
 
     @property
-    def purses(self) -> tuple[Contract, ...]:
+    def escrows(self) -> tuple[Contract, ...]:
         """The contracts that owe people money."""
-        return self.jobs, self.panel, self.demands, self.watch
+        return self.jobs, self.panel, self.data_availability, self.watch
 
     def moves(self, match: MatchInfo, moves: Sequence[Move], sender: str, now: int) -> Call:
         """One transaction that makes these moves in a match, in order, or the first of them if not all fit."""
@@ -281,23 +281,23 @@ class Contracts:
     def trial_moves(self, trial: TrialInfo, moves: Sequence[TrialMove], sender: str, now: int) -> Call:
         """The same in a trial."""
         steps = led(trial.state, trial.dispute, moves, sender, now)
-        made = [trial_call(move, trial.suit, trial.dispute, state) for move, state in steps]
+        made = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps]
         return _first(self.court, made, len(trial.dispute.records[0].inputs))
 
     def hearing_move(self, hearing_id: int, move: HearingMove, value: int | Value = 0) -> Call:
         """One transaction that makes a move in a hearing."""
         return Call.of(self.panel, move.function, *move.arguments(hearing_id), value=value)
 
-    def demand(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
-        """One transaction that demands these places under a root; the value is their deposits."""
+    def request(self, job_id: int, root: bytes, places: Sequence[Place], value: int | Value) -> Call:
+        """One transaction that requests these places under a root; the value is their deposits."""
         wire = [place.wire() for place in places]
-        return Call.of(self.demands, "demand", self._subject(job_id, root), wire, value=value)
+        return Call.of(self.data_availability, "request", self._subject(job_id, root), wire, value=value)
 
-    def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Answer]]) -> Call:
-        """One transaction that answers these demands, by root and place: all of them or none."""
+    def answers(self, job_id: int, answers: Sequence[tuple[bytes, Place, Response]]) -> Call:
+        """One transaction that answers these requests, by root and place: all of them or none."""
         calls = [
             Call.of(
-                self.demands,
+                self.data_availability,
                 answer.function,
                 self._subject(job_id, root),
                 place.wire(),
@@ -305,15 +305,15 @@ class Contracts:
             )
             for root, place, answer in answers
         ]
-        return _batch(self.demands, calls)
+        return _batch(self.data_availability, calls)
 
-    def closings(self, job_id: int, demands: Sequence[tuple[bytes, Place]]) -> Call:
-        """One transaction that ends these demands, by root and place, without an answer."""
+    def closings(self, job_id: int, requests: Sequence[tuple[bytes, Place]]) -> Call:
+        """One transaction that ends these requests, by root and place, without an answer."""
         calls = [
-            Call.of(self.demands, "close", self._subject(job_id, root), place.wire())
-            for root, place in demands
+            Call.of(self.data_availability, "close", self._subject(job_id, root), place.wire())
+            for root, place in requests
         ]
-        return _batch(self.demands, calls)
+        return _batch(self.data_availability, calls)
 
     def bounty(self, job_id: int, funder: str) -> tuple[str, int, str]:
         """What somebody has set aside for those who watch a job."""

@@ -17,17 +17,17 @@ from referee_py.panel.state import (
     HearingState,
     HearingTerms,
     defended,
-    suit_of,
+    trial_terms_of,
 )
 from referee_py.rounding.entries import WRITTEN
-from referee_py.trial import Dispute, Stage, Suit, TrialState, dispute_hash, places
+from referee_py.trial import Dispute, Stage, TrialState, TrialTerms, dispute_hash, places
+from referee_py.trial.calldata import position_hash as trial_position_hash
 from referee_py.trial.rules import split
-from referee_py.trial.shown import said_hash
 
 from ..errors import RpcCorrupt
 from .events import Event
 from .outbox import Value
-from .views import Job, known
+from .views import JobView, known
 from .wire import dispute_of, hashes, record_of, submission_of
 
 MAX_HEIGHT = 64
@@ -41,7 +41,7 @@ class HearingInfo:
 
     state: HearingState
     terms: HearingTerms
-    suits: dict[int, tuple[Suit, Dispute]]
+    trial_terms: dict[int, tuple[TrialTerms, Dispute]]
     """The trials, by the Court's ids and in order: what each is about."""
     bond: Value
     """What to send with an appeal."""
@@ -56,7 +56,7 @@ class HearingInfo:
 
     def trial(self, number: int) -> int:
         """The Court's id of a trial; they are counted from 1 to `state.trials`."""
-        return list(self.suits)[number - 1]
+        return list(self.trial_terms)[number - 1]
 
     @property
     def over(self) -> bool:
@@ -80,7 +80,7 @@ class TrialInfo:
     """A trial at one block. ``children`` and ``leaves``: what each side has shown at the position."""
 
     id: int
-    suit: Suit
+    trial_terms: TrialTerms
     dispute: Dispute
     state: TrialState
     children: tuple[tuple[bytes, ...] | None, tuple[bytes, ...] | None]
@@ -88,7 +88,7 @@ class TrialInfo:
 
 
 def hearing_view(
-    hearing_id: int, raw: Any, events: Sequence[Event], job: Job, chain_id: int, panel: str
+    hearing_id: int, raw: Any, events: Sequence[Event], job: JobView, chain_id: int, panel: str
 ) -> HearingInfo:
     """A HearingInfo from `getHearing` and the hearing's events. Raises RpcCorrupt."""
     told = next((event.args for event in events if event.name == "Submitted"), None)
@@ -128,17 +128,17 @@ def hearing_view(
         chain_id=chain_id,
         panel=panel,
     )
-    suits = _suits(terms, events)
-    if len(suits) != state.trials:
+    trial_terms = _trial_terms(terms, events)
+    if len(trial_terms) != state.trials:
         raise RpcCorrupt(
             f"the endpoint has not all events of hearing {hearing_id}; use one with complete logs"
         )
-    return HearingInfo(state, terms, suits, job.stake_sent)
+    return HearingInfo(state, terms, trial_terms, job.stake_sent)
 
 
-def _suits(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[Suit, Dispute]]:
+def _trial_terms(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[TrialTerms, Dispute]]:
     """The trials that a hearing has had. Raises RpcCorrupt."""
-    suits = dict[int, tuple[Suit, Dispute]]()
+    trial_terms = dict[int, tuple[TrialTerms, Dispute]]()
     record: Record | None = None
     for event in events:
         if event.name == "Stood":
@@ -148,12 +148,15 @@ def _suits(terms: HearingTerms, events: Sequence[Event]) -> dict[int, tuple[Suit
             number, disputes = event.args["trialId"], [terms.dispute]
             if record is not None:
                 disputes = [defended(terms.dispute, accuser, record) for accuser in (0, 1)]
-            about = [(suit_of(terms, len(suits) + 1, players, dispute), dispute) for dispute in disputes]
+            about = [
+                (trial_terms_of(terms, len(trial_terms) + 1, players, dispute), dispute)
+                for dispute in disputes
+            ]
             found = next((pair for pair in about if pair[0].trial() == number), None)
             if found is None:
                 raise RpcCorrupt(f"trial {number} is about something else than the hearing's events say")
-            suits[number] = found
-    return suits
+            trial_terms[number] = found
+    return trial_terms
 
 
 def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]:
@@ -175,9 +178,9 @@ def _votes(events: Sequence[Event]) -> tuple[tuple[str, ...], tuple[tuple[str, b
     return tuple(voters), tuple(votes)
 
 
-def trial_view(suit: Suit, dispute: Dispute, raw: Any, events: Sequence[Event]) -> TrialInfo:
+def trial_view(trial_terms: TrialTerms, dispute: Dispute, raw: Any, events: Sequence[Event]) -> TrialInfo:
     """A TrialInfo from `getTrial` and the trial's events. Raises RpcCorrupt."""
-    number, told = suit.trial(), _Told.of(events)
+    number, told = trial_terms.trial(), _Told.of(events)
     if raw.losers > 3 or raw.posted > 3 or raw.height > MAX_HEIGHT or raw.kind > WRITTEN:
         position = f"height {raw.height}, posted {raw.posted}, losers {raw.losers}, kind of entry {raw.kind}"
         raise RpcCorrupt(f"trial {number}: {position} cannot be")
@@ -186,7 +189,7 @@ def trial_view(suit: Suit, dispute: Dispute, raw: Any, events: Sequence[Event]) 
         steps = f"steps {raw.lo} to {raw.hi} of {raw.steps}, of {raw.stateBytes} bytes each"
         raise RpcCorrupt(f"trial {number}: {steps}, cannot be open in stage {stage.name}")
     state = TrialState(
-        players=suit.players,
+        players=trial_terms.players,
         stage=stage,
         tick=raw.tick,
         clock=(raw.clock0, raw.clock1),
@@ -208,12 +211,14 @@ def trial_view(suit: Suit, dispute: Dispute, raw: Any, events: Sequence[Event]) 
         losers=raw.losers,
     )
     # NOTE: what a move has said that ended the trial is not kept any more.
-    if state.stage is not Stage.DONE and said_hash(state) != raw.said:
+    if state.stage is not Stage.DONE and trial_position_hash(state) != raw.position:
         raise RpcCorrupt(
-            f"the endpoint has not all events of trial {suit.trial()}; use one with complete logs"
+            f"the endpoint has not all events of trial {trial_terms.trial()}; use one with complete logs"
         )
     children, leaves = told.children, told.leaves
-    return TrialInfo(suit.trial(), suit, dispute, state, (children[0], children[1]), (leaves[0], leaves[1]))
+    return TrialInfo(
+        trial_terms.trial(), trial_terms, dispute, state, (children[0], children[1]), (leaves[0], leaves[1])
+    )
 
 
 @dataclass

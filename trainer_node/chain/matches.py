@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from referee_py.game import clock
-from referee_py.game.shown import match_id as match_id_of
-from referee_py.game.shown import position_hash
+from referee_py.game.calldata import match_id as match_id_of
+from referee_py.game.calldata import position_hash
 from referee_py.game.state import MatchState, MatchTerms, Phase, Reason
 
 from ..errors import RpcCorrupt
 from .events import Event
-from .views import Job, known, program_terms
+from .views import JobView, known, program_terms
 from .wire import values
 
 
@@ -40,7 +40,7 @@ class MatchInfo:
         return None
 
 
-def match_view(match_id: int, raw: Any, events: Sequence[Event], job: Job) -> MatchInfo:
+def match_view(match_id: int, raw: Any, events: Sequence[Event], job: JobView) -> MatchInfo:
     """A MatchInfo from `getMatch` and the match's events. Raises RpcCorrupt."""
     if raw.height > 64 or raw.level > len(job.program.strides) or raw.losers > 3 or raw.posted > 3:
         raise RpcCorrupt(f"match {match_id}: position ({raw.level}, {raw.height}) cannot be")
@@ -67,9 +67,9 @@ def match_view(match_id: int, raw: Any, events: Sequence[Event], job: Job) -> Ma
     return MatchInfo(match_id, job.id, raw.jobs, state, terms)
 
 
-def _terms(match_id: int, jobs: str, events: Sequence[Event], job: Job) -> MatchTerms:
+def _terms(match_id: int, jobs: str, events: Sequence[Event], job: JobView) -> MatchTerms:
     """What the match was opened with. SAFETY: the contract keeps only its hash, which is the match's id."""
-    opened = next((event.args["docket"] for event in events if event.name == "Opened"), None)
+    opened = next((event.args["matchTerms"] for event in events if event.name == "Opened"), None)
     if opened is None:
         raise RpcCorrupt(f"the endpoint has no event of match {match_id}; use one with complete logs")
     roots, players, clock_, number, program = values(opened)
@@ -83,7 +83,7 @@ def _terms(match_id: int, jobs: str, events: Sequence[Event], job: Job) -> Match
         number=number,
     )
     if match_id_of(jobs, job.id, terms) != match_id or terms.program != job.program:
-        raise RpcCorrupt(f"the event of match {match_id} is of another docket")
+        raise RpcCorrupt(f"the event of match {match_id} is of another match_terms")
     return terms
 
 

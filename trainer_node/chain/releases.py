@@ -31,7 +31,7 @@ PARTS = {
     "panel": "Panel",
     "court": "Court",
     "registry": "VerifierRegistry",
-    "demands": "Demands",
+    "dataAvailability": "DataAvailability",
     "watch": "Watch",
     "timekeeper": "Timekeeper",
 }
@@ -39,13 +39,13 @@ PARTS = {
 ONE_OF_EACH = ("add", "exp", "log", "sin", "sum", "mm", "max_pool2d", "take", "reshape", "philox")
 """An operator of each family, in the order of Opset1."""
 LINKS = (
-    ("Jobs", "DEMANDS", "Demands"),
+    ("Jobs", "DATA_AVAILABILITY", "DataAvailability"),
     ("Referee", "PANEL", "Panel"),
     ("Panel", "COURT", "Court"),
     ("Panel", "REGISTRY", "VerifierRegistry"),
     *(
         (name, "TIME", "Timekeeper")
-        for name in ("Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "Demands")
+        for name in ("Jobs", "Referee", "Panel", "Court", "VerifierRegistry", "DataAvailability")
     ),
 )
 """Who must know whom, and by what."""

@@ -43,7 +43,7 @@ from referee_py.panel.state import (
     Stand,
     Submission,
     hearing_id,
-    suit_of,
+    trial_terms_of,
 )
 from referee_py.panel.state import Move as HearingMove
 from referee_py.trial import Dispute, Stage, TrialState, dispute_hash
@@ -51,7 +51,7 @@ from referee_py.trial import Dispute, Stage, TrialState, dispute_hash
 from .client import Snapshot
 from .matches import MatchInfo
 from .rpc import guarded
-from .views import Job
+from .views import JobView
 from .wire import dispute_of, hashes, record_of, submission_of, trial_move, values
 
 MAX_NESTING = 4
@@ -73,11 +73,11 @@ _MOVES: dict[str, type[Move]] = {
 }
 
 _SHOWN: dict[type[Move], int] = {Reveal: 1, OpenRecord: 1, Timeout: 0}
-"""How much a move shows again: the position, others the docket as well."""
+"""How much a move shows again: the position, others the match_terms as well."""
 
 
 @dataclass(frozen=True)
-class Course:
+class MatchTrace:
     """A match, its hearing if there is one, and the hearing's trials in order."""
 
     match: MatchState
@@ -85,17 +85,17 @@ class Course:
     trials: tuple[TrialState, ...]
 
 
-def recorded(snapshot: Snapshot, job: Job, match_id: int) -> Course:
+def recorded(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
     """What the contracts say. Raises RpcUnavailable or RpcCorrupt."""
     match, hearing = snapshot.match(job, match_id), snapshot.hearing(job, match_id)
     if hearing is None:
-        return Course(match.state, None, ())
+        return MatchTrace(match.state, None, ())
     numbers = range(1, hearing.state.trials + 1)
     trials = (snapshot.trial(hearing, number).state for number in numbers)
-    return Course(match.state, hearing.state, tuple(map(_lasting, trials)))
+    return MatchTrace(match.state, hearing.state, tuple(map(_lasting, trials)))
 
 
-def retrace(snapshot: Snapshot, job: Job, match_id: int) -> Course:
+def retrace(snapshot: Snapshot, job: JobView, match_id: int) -> MatchTrace:
     """What the Python rules reach with the match's own moves, senders and instants.
 
     Raises IllegalMove if they refuse a move that a contract has accepted, RpcUnavailable or RpcCorrupt.
@@ -104,13 +104,13 @@ def retrace(snapshot: Snapshot, job: Job, match_id: int) -> Course:
     match = snapshot.match(job, match_id)
     opened = next(event for event in snapshot.events(match_id) if event.name == "Opened")
     state = game.opened(match.terms, snapshot.instant(opened.block))
-    again = _Again(snapshot, job, match, state)
+    again = _Retracer(snapshot, job, match, state)
     for tx_hash in transactions_of(snapshot, job, match_id):
         again.play(tx_hash)
     return again.course
 
 
-def transactions_of(snapshot: Snapshot, job: Job, match_id: int) -> list[bytes]:
+def transactions_of(snapshot: Snapshot, job: JobView, match_id: int) -> list[bytes]:
     """Those that have made a match, once it was opened, its hearing and its trials, in order."""
     events = [event for event in snapshot.events(match_id) if event.name != "Opened"]
     hearing = snapshot.hearing(job, match_id)
@@ -132,10 +132,10 @@ def _lasting(trial: TrialState) -> TrialState:
     return replace(trial, element=0, values=(0, 0), entry=NO_ENTRY, state_bytes=0, agreed=b"")
 
 
-class _Again:
+class _Retracer:
     """The same once more."""
 
-    def __init__(self, snapshot: Snapshot, job: Job, match: MatchInfo, state: MatchState) -> None:
+    def __init__(self, snapshot: Snapshot, job: JobView, match: MatchInfo, state: MatchState) -> None:
         self._snapshot = snapshot
         self._job = job
         self._match = match
@@ -145,8 +145,8 @@ class _Again:
         self._trials: dict[int, tuple[Dispute, TrialState]] = {}
 
     @property
-    def course(self) -> Course:
-        return Course(
+    def course(self) -> MatchTrace:
+        return MatchTrace(
             self._state, self._hearing, tuple(_lasting(state) for _, state in self._trials.values())
         )
 
@@ -198,7 +198,7 @@ class _Again:
         if state.stage is Stage.DONE:
             assert self._hearing is not None
             late = isinstance(move, court.Timeout)
-            self._follow(panel.ruled(self._hearing, state.losers, late, now), now)
+            self._follow(panel.trial_decided(self._hearing, state.losers, late, now), now)
 
     def _follow(self, outcome: panel.Outcome, now: int) -> None:
         """What a hearing does to trials and to the match."""
@@ -207,11 +207,11 @@ class _Again:
         clock = (self._terms.rules.clock, self._terms.rules.clock)
         for effect in effects:
             if isinstance(effect, panel.OpenTrial):
-                number = suit_of(self._terms, effect.number, effect.players, effect.dispute).trial()
+                number = trial_terms_of(self._terms, effect.number, effect.players, effect.dispute).trial()
                 trial = court.open_trial(effect.dispute, effect.players, clock, now)
                 self._trials[number] = effect.dispute, trial
-            if isinstance(effect, panel.Settle):
-                self._state = game.ruled(self._state, effect.losers, effect.reason)
+            if isinstance(effect, panel.DecideMatch):
+                self._state = game.hearing_decided(self._state, effect.losers, effect.reason)
 
     def _hearing_terms(self, move: Submit) -> HearingTerms:
         """What the referee has told the panel."""

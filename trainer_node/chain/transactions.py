@@ -1,4 +1,4 @@
-"""ONE transaction manager per key: simulate, price, sign, remember, send, replace, settle.
+"""ONE transaction manager per key: simulate, price, sign, remember, send, replace, confirm.
 
                                       ┌──── replace: fee too low for replace_after_s ────┐
     simulate ─> outbox (signed) ─> sent ──────────────────────────────────────────────> mined | failed
@@ -163,7 +163,7 @@ class TransactionManager:
             self._sleep(self._poll_s)
 
     def recover(self) -> list[int]:
-        """After a start: settle what was mined meanwhile, send the rest again. Returns ids that are still open."""
+        """After a start: confirm what was mined meanwhile, send the rest again. Returns ids that are still open."""
         for row in self._outbox.open_rows():
             self._advance_quietly(row)
             _log.info(
@@ -174,14 +174,14 @@ class TransactionManager:
             )
         return self.open()
 
-    def settle(self, *, timeout_s: float = 300.0) -> None:
+    def confirm(self, *, timeout_s: float = 300.0) -> None:
         """Wait until nothing of ours is open. Failures are logged, not raised. Raises TransactionPending."""
         deadline = self._clock() + timeout_s
         for transaction_id in self.recover():
             try:
                 self.wait(transaction_id, timeout_s=max(deadline - self._clock(), 0.0))
             except (TransactionFailed, TransactionLost) as error:
-                _log.warning("transaction.settled", reason=str(error))
+                _log.warning("transaction.confirmed", reason=str(error))
 
     def open(self) -> list[int]:
         """Ids of transactions that may still be mined, by nonce."""
@@ -272,7 +272,7 @@ class TransactionManager:
             return str(error)
         return None
 
-    # ------------------------------------------------------------------ settling
+    # ------------------------------------------------------------------ confirming
 
     def _advance_quietly(self, row: Transaction) -> None:
         try:
@@ -281,14 +281,14 @@ class TransactionManager:
             _log.warning("transaction.advance", action=row.action, reason=str(error))
 
     def _advance(self, row: Transaction) -> Receipt | None:
-        """One look at a transaction: settle, replace or rebroadcast it. None while it is open."""
+        """One look at a transaction: confirm, replace or rebroadcast it. None while it is open."""
         with self._lock:
             # SAFETY: the nonce is read before the receipts, so a transaction mined in between is not called lost.
             used = self._nonce("latest") > row.nonce
             for attempt in reversed(row.attempts):
                 found = self._receipt(row, attempt)
                 if found is not None:
-                    return self._settle(row, *found)
+                    return self._confirm(row, *found)
             if row.status == "lost":
                 raise self._lost(row)
             if used:
@@ -306,7 +306,7 @@ class TransactionManager:
                 self._replace(row)
             return None
 
-    def _settle(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
+    def _confirm(self, row: Transaction, receipt: Receipt, ok: bool) -> Receipt | None:
         if self._confirmations:
             head = _bounded(self._block()["number"], _MAX_COUNT, "block number")
             if head - receipt.block < self._confirmations:

@@ -38,7 +38,7 @@ class Trainer:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimView:
     """A staked claim; ``index`` is its number in the job."""
 
     index: int
@@ -79,12 +79,12 @@ class Group:
 
     @property
     def speaker(self) -> int | None:
-        """Claim number of the spokesman; None if the group is dead."""
+        """ClaimView number of the spokesman; None if the group is dead."""
         return None if self.dead else self.members[self.spokesman]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobView:
     """A job at one block. Instants are unix seconds, periods seconds, amounts wei."""
 
     id: int
@@ -109,7 +109,7 @@ class Job:
     commit_end: int
     reveal_end: int
     challenge_end: int
-    settle_end: int
+    reclaim_end: int
     commitments: int
     reveals: int
     open_matches: int
@@ -124,9 +124,9 @@ class Job:
     NOTE: zero may be a root: of one node, in one step, without a log. Whether it is there, the trainer's claim says.
     """
     finder: str | None
-    """Who demanded of these logs what nobody has shown in time: then nothing is accepted."""
+    """Who requested of these logs what nobody has shown in time: then nothing is accepted."""
     trainers: tuple[Trainer, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[ClaimView, ...]
     groups: tuple[Group, ...]
     base_fee: int
     """What the block asks for a unit of gas."""
@@ -156,13 +156,13 @@ class Job:
     @property
     def due(self) -> int:
         """Before this instant the job cannot end; later, if matches last longer."""
-        return max(self.challenge_end, self.settle_end)
+        return max(self.challenge_end, self.reclaim_end)
 
     def trainer(self, address: str) -> Trainer | None:
         """The slot of an address, if it holds one."""
         return next((t for t in self.trainers if t.owner.lower() == address.lower()), None)
 
-    def claim_of(self, address: str) -> Claim | None:
+    def claim_of(self, address: str) -> ClaimView | None:
         """The claim of an address, if it has one."""
         return next((c for c in self.claims if c.owner.lower() == address.lower()), None)
 
@@ -240,7 +240,7 @@ def job_view(
     *,
     base_fee: int,
     stake_gas: int,
-) -> Job:
+) -> JobView:
     """A Job from what `viewOf` gives, at a block that asks ``base_fee`` wei for a unit of gas. Raises RpcCorrupt."""
     terms = raw.terms
     if len(trainers) > MAX_SLOTS or len(terms.verifiers) > MAX_VERIFIERS:
@@ -250,7 +250,8 @@ def job_view(
             f"job {job_id} has {raw.claims} claims of {raw.groups} roots, but not so many are shown"
         )
     job_claims = tuple(
-        Claim(i, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, c.uri) for i, c in enumerate(claims)
+        ClaimView(i, c.owner, c.stake, c.group, c.slot, c.lost, c.collected, c.uri)
+        for i, c in enumerate(claims)
     )
     job_groups = tuple(
         Group(i, g.root, g.last, g.matchId, g.spokesman, g.deaths, g.until, tuple(g.members))
@@ -260,7 +261,7 @@ def job_view(
         raise RpcCorrupt(f"job {job_id} has a claim of a group that does not exist")
     if any(member >= len(job_claims) for g in job_groups for member in g.members):
         raise RpcCorrupt(f"job {job_id} has a group with a member that does not exist")
-    return Job(
+    return JobView(
         id=job_id,
         phase=known(JobPhase, phase, f"job {job_id}"),
         program=program_terms(terms.program),
@@ -288,7 +289,7 @@ def job_view(
         commit_end=raw.commitEnd,
         reveal_end=raw.revealEnd,
         challenge_end=raw.challengeEnd,
-        settle_end=raw.settleEnd,
+        reclaim_end=raw.reclaimEnd,
         commitments=raw.commitments,
         reveals=raw.reveals,
         open_matches=raw.openMatches,

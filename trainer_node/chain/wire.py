@@ -29,43 +29,45 @@ from referee_py.trial import (
     Post,
     ShowLeaf,
     ShowOutputs,
-    Suit,
     Tensor,
     Timeout,
     TrialState,
+    TrialTerms,
     dispute_wire,
 )
-from referee_py.trial.shown import said
+from referee_py.trial.calldata import position
 
 # ---------------------------------------------------------------------- to the chain
 
 
-def trial_call(move: Move, suit: Suit, dispute: Dispute, state: TrialState) -> tuple[str, list[object]]:
+def trial_call(
+    move: Move, trial_terms: TrialTerms, dispute: Dispute, state: TrialState
+) -> tuple[str, list[object]]:
     """The Court's function of a move that is made in this state, and its arguments."""
-    whole = [suit.wire(), dispute_wire(dispute), said(state)]
-    brief = [suit.wire(), said(state)]
+    whole = [trial_terms.wire(), dispute_wire(dispute), position(state)]
+    short = [trial_terms.wire(), position(state)]
     match move:
         case ShowOutputs():
             return "showOutputs", [*whole, list(move.roots)]
         case NodesReveal():
-            return "reveal", [*brief, move.side, list(move.children)]
+            return "reveal", [*short, move.side, list(move.children)]
         case NodesDescend():
             way = move.child, move.node0, list(move.path0), move.node1, list(move.path1)
             return "descend", [*whole, way]
         case ShowLeaf():
-            return "showLeaf", [*brief, move.side, move.leaf]
+            return "showLeaf", [*short, move.side, move.leaf]
         case Compare():
             log = move.log.elements, move.log.entries, list(move.log.path)
             return "compare", [*whole, move.leaf0, move.leaf1, _inputs(move.inputs), log]
         case Post():
-            return "post", [*brief, move.states]
+            return "post", [*short, move.states]
         case Answer():
-            return "answer", [*brief, move.states, move.place, move.own]
+            return "answer", [*short, move.states, move.place, move.own]
         case JudgeStep():
             openings = [(o.input, o.element, o.leaf, list(o.path)) for o in move.openings]
             return "judge", [*whole, _inputs(move.inputs), move.agreed, openings]
         case Timeout():
-            return "timeout", [suit.wire()]
+            return "timeout", [trial_terms.wire()]
     raise TypeError(move)
 
 
@@ -83,36 +85,36 @@ def trial_move(function: str, words: list[Any]) -> tuple[int, Move] | None:
     """The trial and the move of a call, from what the decoder gives; None if the function is no move."""
     move: Move
     match function, words:
-        case "showOutputs", [suit, _, _, roots]:
+        case "showOutputs", [trial_terms, _, _, roots]:
             move = ShowOutputs((bytes(roots[0]), bytes(roots[1])))
-        case "reveal", [suit, _, side, children]:
+        case "reveal", [trial_terms, _, side, children]:
             move = NodesReveal(side, hashes(children))
-        case "descend", [suit, _, _, way]:
+        case "descend", [trial_terms, _, _, way]:
             child, node0, path0, node1, path1 = values(way)
             move = NodesDescend(child, bytes(node0), hashes(path0), bytes(node1), hashes(path1))
-        case "showLeaf", [suit, _, side, leaf]:
+        case "showLeaf", [trial_terms, _, side, leaf]:
             move = ShowLeaf(side, bytes(leaf))
-        case "compare", [suit, _, _, leaf0, leaf1, inputs, log]:
+        case "compare", [trial_terms, _, _, leaf0, leaf1, inputs, log]:
             elements, entries, path = values(log)
             block = LogBlock(elements, bytes(entries), hashes(path))
             move = Compare(bytes(leaf0), bytes(leaf1), _tensors(inputs), block)
-        case "post", [suit, _, states]:
+        case "post", [trial_terms, _, states]:
             move = Post(bytes(states))
-        case "answer", [suit, _, states, place, own]:
+        case "answer", [trial_terms, _, states, place, own]:
             move = Answer(bytes(states), place, bytes(own))
-        case "judge", [suit, _, _, inputs, agreed, openings]:
+        case "judge", [trial_terms, _, _, inputs, agreed, openings]:
             move = JudgeStep(_tensors(inputs), bytes(agreed), tuple(map(_opening, openings)))
-        case "timeout", [suit]:
+        case "timeout", [trial_terms]:
             move = Timeout()
         case _:
             return None
-    return suit_of(suit).trial(), move
+    return trial_terms_of(trial_terms).trial(), move
 
 
-def suit_of(raw: Any) -> Suit:
-    """A Suit struct."""
+def trial_terms_of(raw: Any) -> TrialTerms:
+    """A TrialTerms struct."""
     bench, number, players, dispute = values(raw)
-    return Suit(bench, number, (players[0], players[1]), bytes(dispute))
+    return TrialTerms(bench, number, (players[0], players[1]), bytes(dispute))
 
 
 def record_of(raw: Any) -> Record:

@@ -13,7 +13,7 @@ from referee_py.errors import InvalidInput
 from referee_py.game.state import NOBODY, Phase, Reason, sides
 from referee_py.panel.state import HearingPhase
 
-from ..chain import HearingInfo, Job, MatchInfo
+from ..chain import HearingInfo, JobView, MatchInfo
 from ..chain.client import Snapshot
 from ..chain.events import Event
 from ..chain.views import known
@@ -44,7 +44,7 @@ def show(
         out.print(render(snapshot, found, snapshot.match(found, number)), soft_wrap=True)
 
 
-def render(snapshot: Snapshot, job: Job, match: MatchInfo) -> Tree:
+def render(snapshot: Snapshot, job: JobView, match: MatchInfo) -> Tree:
     """The walk as a tree: one branch for each level of commitments."""
     history = snapshot.history(match.id)
     title = Text.assemble((f"match {match.id:#066x}"[:20] + "…", "bold"), f" of job {job.id}")

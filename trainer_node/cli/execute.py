@@ -19,7 +19,7 @@ from referee_py.compiled.rounded import RoundedCpu
 from referee_py.errors import InvalidInput
 from referee_py.execute import Backend, FastExecutor, Interpreter, Metrics, Run, State, StepTrace
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook, run_log_tree
+from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from referee_py.rounding.mode import Rounding, is_rounded
 from referee_py.rounding.step_log import StepLog
 
@@ -60,8 +60,8 @@ def run_command(
         repops.set_num_threads(threads)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device {device!r}; choose cpu or cuda")
-    book = MemoryBook() if is_rounded(terms.mode) else None
-    run, latest = _run(bundle, device, evaluator, book)
+    log_source = MemoryLogs() if is_rounded(terms.mode) else None
+    run, latest = _run(bundle, device, evaluator, log_source)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     began = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -81,9 +81,11 @@ def run_command(
             state = run.advance(run.initial(), last, tell)
     rows["steps"] = f"{last} of {terms.steps}, {last / (time.monotonic() - began):.3g} a second"
     rows |= {name: _number(value) for name, value in sorted(latest.items())}
-    if book is not None:
-        size = sum(len((book.get(step) or StepLog.empty()).encode()) for step in range(1, last + 1))
-        logs = run_log_tree(book.roots(terms.node_count)).root.hex() + "  " if last == terms.steps else ""
+    if log_source is not None:
+        size = sum(len((log_source.get(step) or StepLog.empty()).encode()) for step in range(1, last + 1))
+        logs = (
+            run_log_tree(log_source.roots(terms.node_count)).root.hex() + "  " if last == terms.steps else ""
+        )
         rows["rounding logs"] = f"{logs}{size:,} bytes"
     if save is not None:
         names = bundle.labels.get("slots", [])
@@ -98,15 +100,15 @@ def run_command(
 
 
 def _run(
-    bundle: Bundle, device: str, evaluator: str, book: MemoryBook | None
+    bundle: Bundle, device: str, evaluator: str, log_source: MemoryLogs | None
 ) -> tuple[Run, Mapping[str, Array]]:
-    """The run, and its metrics of the latest step. ``book`` takes the logs, in rounded-f64."""
+    """The run, and its metrics of the latest step. ``log_source`` takes the logs, in rounded-f64."""
     terms = bundle.terms
     tensors = bundle.program, bundle.constants
     executor: FastExecutor | Interpreter
     latest: Mapping[str, Array]
-    if book is not None:
-        rounded = Rounded(Rounding.of(terms.mode), book, evaluator_of(evaluator, device))
+    if log_source is not None:
+        rounded = Rounded(Rounding.of(terms.mode), log_source, evaluator_of(evaluator, device))
         backend: Backend = rounded
         if rounded.device is None:
             executor = FastExecutor(*tensors, backend, bundle.metrics, RoundedCpu(rounded))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from referee_py.errors import InvalidEncoding, InvalidInput
-from referee_py.execute import Plan
+from referee_py.execute.plan import StepPlan
 from referee_py.program import MAX_FILE_BYTES, Program, Skeleton, SlotSource, Terms
 from referee_py.program.canonical import Canonical, canonical_program
 from referee_py.program.describe import Graph, Line, Names, line, lines
@@ -129,7 +129,7 @@ def stats_command(
         "intermediates": f"{found.intermediate_bytes:,} bytes a step",
     }
     if isinstance(graph, Program):
-        rows["most at once"] = f"{Plan(graph).peak_bytes:,} bytes, besides constants and the state before"
+        rows["most at once"] = f"{StepPlan(graph).peak_bytes:,} bytes, besides constants and the state before"
     rows["file"] = f"{opened.file_bytes:,} bytes"
     if opened.bundle is not None:
         rows["arithmetic"] = mode_words(opened.bundle.terms.mode)
@@ -192,7 +192,7 @@ def canonicalise(
         {
             "nodes": f"{len(opened.graph.nodes):,} -> {len(program.nodes):,}",
             "constants": f"{len(opened.graph.constants):,} -> {len(program.constants):,}",
-            "most at once": f"{Plan(opened.graph).peak_bytes:,} -> {Plan(program).peak_bytes:,} bytes",
+            "most at once": f"{StepPlan(opened.graph).peak_bytes:,} -> {StepPlan(program).peak_bytes:,} bytes",
             "structure root": program.structure_root.hex(),
         },
     )

@@ -13,7 +13,7 @@ from referee_py.rounding.mode import is_rounded
 from referee_py.watch import WatcherState
 
 from ..bundle import Bundle
-from ..chain import ChainClient, Job
+from ..chain import ChainClient, JobView
 from ..chain.bounties import PoolInfo
 from ..chain.outbox import Call
 from ..config import Settings
@@ -262,8 +262,8 @@ def withdraw(settings: Settings, jobs: Collected | None = None) -> None:
             for call in calls:
                 transactions.send(call)
         owed = client.snapshot().credits(transactions.address)
-        for purse, _ in owed or [(client.contracts.jobs, 0)]:
-            transactions.send(Call.of(purse, "withdraw"))
+        for escrow, _ in owed or [(client.contracts.jobs, 0)]:
+            transactions.send(Call.of(escrow, "withdraw"))
     out.print(f"{show_ether(sum(wei for _, wei in owed))} to {transactions.address}")
 
 
@@ -279,7 +279,7 @@ def _collections(client: ChainClient, number: int, account: str) -> list[Call]:
         calls.append(Call.of(contracts.watch, "collect", bounty, account))
     pool = snapshot.pool(job)
     if job.client.lower() == account.lower() and pool.amount and not pool.ended:
-        calls.append(Call.of(contracts.watch, "settle", bounty))
+        calls.append(Call.of(contracts.watch, "distribute", bounty))
     return calls
 
 
@@ -291,7 +291,7 @@ def _bounty(pool: PoolInfo) -> str:
     return f"{text}; {show_ether(pool.share)} each" if pool.ended else text
 
 
-def _judges(job: Job) -> str:
+def _judges(job: JobView) -> str:
     """Who judges the operator that a match comes down to."""
     rules = job.rules
     if not rules.has_verifiers:
@@ -303,7 +303,7 @@ def _judges(job: Job) -> str:
     )
 
 
-def _print_terms(job: Job, pool: PoolInfo, behind: int) -> None:
+def _print_terms(job: JobView, pool: PoolInfo, behind: int) -> None:
     rows: dict[str, object] = {
         "phase": job.phase.name.lower(),
         "client": job.client,
@@ -318,7 +318,7 @@ def _print_terms(job: Job, pool: PoolInfo, behind: int) -> None:
         "training until": f"{moment(job.commit_end)}, and {job.watch_period} s after the last commitment",
         "reveal until": moment(job.reveal_end),
         "challenge until": moment(job.challenge_end),
-        "settled": moment(job.settle_end) if job.settle_end else "no root has lost all its claims",
+        "reclaims": moment(job.reclaim_end) if job.reclaim_end else "no root has lost all its claims",
         "match": f"{job.rules.clock} s a side",
         "operators": _judges(job),
         "trainers": ", ".join(short(t.owner) for t in job.trainers) or "none yet",

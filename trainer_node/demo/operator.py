@@ -12,10 +12,10 @@ from referee_py.program import Operand, Structure
 
 from ..bundle import Bundle
 from ..faults import HONEST, Fault, Target, values_of
-from .cast import Part
+from .roles import Role
 
 
-def explainer(bundle: Bundle, liar: Part | None, backend: Callable[[], Backend]) -> Callable[[int, int], str]:
+def explainer(bundle: Bundle, liar: Role | None, backend: Callable[[], Backend]) -> Callable[[int, int], str]:
     """Describes a node of a step. For the lie of ``liar`` it is executed both ways, here, by nobody who takes part.
 
     ``backend`` is asked for what executes it as it must be, when two claims are known to differ.
@@ -33,7 +33,7 @@ def explainer(bundle: Bundle, liar: Part | None, backend: Callable[[], Backend])
     return explain
 
 
-def _values(bundle: Bundle, liar: Part | None, step: int, node: int, backend: Backend) -> NodeValues:
+def _values(bundle: Bundle, liar: Role | None, step: int, node: int, backend: Backend) -> NodeValues:
     lie = HONEST if liar is None else liar.lie
     target = Target(bundle.program, bundle.constants, bundle.initial, backend, lie.step, lie.node)
     terms = bundle.terms

@@ -19,18 +19,18 @@ from referee_py.rounding.mode import is_rounded
 
 from ..bundle import Bundle
 from ..chain import ChainClient
-from ..effort import MARGIN, Effort
+from ..cost_estimate import MARGIN, CostEstimate
 from ..faults import Lie
 from ..logs import configure_logging
 from ..posting import ETHER, Offer, post_job
 from ..server import ArtifactServer
 from ..store import Store
 from ..trial_cost import NO_TRIAL
-from .cast import Part, Scenario, cast
+from .checks import Dispute, check_outcome, disputes, table, verdicts, wealth
+from .narrator import Narrator
+from .network import Network
 from .operator import explainer
-from .reckoning import Dispute, disputes, reckon, table, verdicts, wealth
-from .stage import Stage
-from .story import Story
+from .roles import Role, Scenario, roles
 from .truth import Truth
 
 RECIPE = "digits-mlp"
@@ -69,7 +69,7 @@ def play(
 ) -> Result:
     """Play it in ``folder``, telling what happens. ``court_only``: without verifiers."""
     configure_logging(level="warning")
-    parts = cast(scenario, lie, bundle.terms.steps)
+    parts = roles(scenario, lie, bundle.terms.steps)
     verifiers = () if court_only else VERIFIERS
     lying = verifiers if scenario is Scenario.LYING_VERIFIERS else ()
     names = [*(part.name for part in parts), *verifiers]
@@ -79,7 +79,7 @@ def play(
         out.print(f"[dim]{time.monotonic() - began:5.1f} s[/dim]  {line}")
 
     terms, truth = bundle.terms, Truth(bundle, Store(folder / "truth"))
-    periods = Periods.of(_effort(truth.trial()), terms, len(parts))
+    periods = Periods.of(_estimate(truth.trial()), terms, len(parts))
     program = f"{len(bundle.program.nodes)} operators a step, {terms.steps} steps"
     if truth.rounded:
         say(
@@ -94,33 +94,36 @@ def play(
         )
         say(f"one element of {node} will be wrong in step {lie.step}")
 
-    with Stage(folder / "stage", names) as stage, ArtifactServer(Store(stage.folder / "client")) as server:
-        client = stage.deploy()
+    with (
+        Network(folder / "network", names) as network,
+        ArtifactServer(Store(network.folder / "client")) as server,
+    ):
+        client = network.deploy()
         for name in verifiers:
-            stage.register_verifier(client, name)
+            network.register_verifier(client, name)
         judges = "two verifiers are bonded" if verifiers else "the court judges operators"
-        say(f"anvil runs at {stage.rpc_url}; contracts are deployed, {judges}")
+        say(f"anvil runs at {network.rpc_url}; contracts are deployed, {judges}")
         first = client.block().number + 1
-        before = wealth(client, stage.accounts)
-        job_id = _post(stage, client, bundle, parts, server, periods, len(lying) or 1)
+        before = wealth(client, network.accounts)
+        job_id = _post(network, client, bundle, parts, server, periods, len(lying) or 1)
         say(f"the client offers {REWARD / ETHER:g} ether; a claim takes a stake of {STAKE / ETHER:g} ether")
         for part in parts:
-            stage.start_part(part, evaluator=EVALUATORS[part.role])
+            network.start_part(part, evaluator=EVALUATORS[part.role])
         for name in verifiers:
-            stage.start_verifier(name, lies=name in lying)
+            network.start_verifier(name, lies=name in lying)
         liar = next((part for part in parts if not part.honest), None)
-        by_address = {address: name for name, address in stage.accounts.items()}
+        by_address = {address: name for name, address in network.accounts.items()}
         explain = explainer(bundle, liar, lambda: truth.backend(client, job_id))
-        story = Story(client, job_id, by_address, say, explain, terms.strides)
-        _watch(stage, client, job_id, story, parts, names, periods.limit)
+        narrator = Narrator(client, job_id, by_address, say, explain, terms.strides)
+        _watch(network, client, job_id, narrator, parts, names, periods.limit)
         if truth.rounded:
             honest_root = truth.root(truth.backend(client, job_id))
             say(f"given the trainer's logs, honest training gives {honest_root.hex()[:16]}…")
-        accounts = reckon(client, stage.accounts, before, first)
+        accounts = check_outcome(client, network.accounts, before, first)
         out.print(table(accounts))
-        checks = verdicts(client, job_id, parts, stage.accounts, honest_root, accounts, lying)
+        checks = verdicts(client, job_id, parts, network.accounts, honest_root, accounts, lying)
         matches = disputes(client, job_id)
-        fetched = {name: _fetched(stage, name) for name in names}
+        fetched = {name: _fetched(network, name) for name in names}
     for what, holds in checks:
         out.print(f"{'[green]✓[/green]' if holds else '[red]✗[/red]'} {what}")
     moved = "; ".join(f"{name} {amount / 1e6:.1f} MB" for name, amount in fetched.items())
@@ -128,19 +131,19 @@ def play(
     return Result(all(holds for _, holds in checks), matches, time.monotonic() - began, fetched)
 
 
-def _effort(run: Run) -> Effort:
+def _estimate(run: Run) -> CostEstimate:
     """What a step takes here, plain and committed. NOTE: chains of the demonstration take no time."""
     state, seconds = run.advance(run.initial(), 1), []
     for step in (lambda: run.advance(state, 2), lambda: run.commit_step(state)):
         began = time.monotonic()
         step()
         seconds.append(time.monotonic() - began)
-    return Effort(*seconds, NO_TRIAL)
+    return CostEstimate(*seconds, NO_TRIAL)
 
 
-def _fetched(stage: Stage, name: str) -> int:
+def _fetched(network: Network, name: str) -> int:
     """Bytes of artifacts."""
-    return sum(event["bytes"] for event in stage.events(name) if event.get("event") == "artifacts.fetched")
+    return sum(event["bytes"] for event in network.events(name) if event.get("event") == "artifacts.fetched")
 
 
 def digits(folder: Path, steps: int) -> Bundle:
@@ -166,14 +169,14 @@ class Periods:
     limit: float
 
     @classmethod
-    def of(cls, effort: Effort, terms: Terms, parties: int) -> Periods:
+    def of(cls, estimate: CostEstimate, terms: Terms, parties: int) -> Periods:
         """For what the steps take where nothing else runs, with the margin that trainers want.
 
         Whoever follows rounding logs can begin only when they are revealed.
         """
         shared = max(1.0, parties / FEW)
         margin = SHARED * shared * MARGIN
-        train, dispute = margin * effort.train_s(terms), margin * effort.dispute_s(terms)
+        train, dispute = margin * estimate.train_s(terms), margin * estimate.dispute_s(terms)
         challenge = 30 + train if is_rounded(terms.mode) else 15 * shared
         limit = 300 * shared**2 + 2 * train + 6 * dispute + challenge
         return cls(
@@ -186,10 +189,10 @@ class Periods:
 
 
 def _post(
-    stage: Stage,
+    network: Network,
     client: ChainClient,
     bundle: Bundle,
-    parts: list[Part],
+    parts: list[Role],
     server: ArtifactServer,
     periods: Periods,
     threshold: int,
@@ -204,58 +207,60 @@ def _post(
         clock=periods.clock,
         verdict_period=periods.verdict,
         appeal_period=periods.clock,
-        verifiers=tuple(stage.accounts[name] for name in VERIFIERS if name in stage.accounts),
+        verifiers=tuple(network.accounts[name] for name in VERIFIERS if name in network.accounts),
         threshold=threshold,
     )
-    with stage.transactions("client") as transactions:
-        job_id, _ = post_job(client, transactions, Store(stage.folder / "client"), bundle, offer, server.uri)
+    with network.transactions("client") as transactions:
+        job_id, _ = post_job(
+            client, transactions, Store(network.folder / "client"), bundle, offer, server.uri
+        )
     return job_id
 
 
 def _watch(
-    stage: Stage,
+    network: Network,
     client: ChainClient,
     job_id: int,
-    story: Story,
-    parts: list[Part],
+    narrator: Narrator,
+    parts: list[Role],
     names: list[str],
     limit: float,
 ) -> None:
-    """Tell the story until job and hearings are over and all are paid. Raises AssayError if that does not come."""
+    """Tell the narrator until job and hearings are over and all are paid. Raises AssayError if that does not come."""
     deadline = time.monotonic() + limit
     with out.status("waiting for the first block") as status:
         while True:
-            story.tell()
+            narrator.tell()
             snapshot = client.snapshot()
             job = snapshot.job(job_id)
-            owed = any(snapshot.credit(stage.accounts[name]) for name in names)
+            owed = any(snapshot.credit(network.accounts[name]) for name in names)
             owed |= any(not claim.lost and not claim.collected for claim in job.claims)
             if job.phase.ended and not owed and not snapshot.hearings(job):
-                story.tell()
+                narrator.tell()
                 return
             left = {
                 "TRAINING": job.commit_end,
                 "REVEAL": job.reveal_end,
                 "CHALLENGE": job.challenge_end,
-                "CLOSING": job.settle_end,
+                "CLOSING": job.reclaim_end,
             }
             ends = left.get(job.phase.name, 0)
             phase = (
                 f"{job.phase.name.lower()}, {max(0, ends - snapshot.now)} s left" if ends else job.phase.name
             )
-            status.update(f"block {snapshot.block.number}: {phase}{_progress(stage, parts)}")
-            if stage.dead():
-                raise AssayError(f"{', '.join(stage.dead())} ended; see {stage.log(stage.dead()[0])}")
+            status.update(f"block {snapshot.block.number}: {phase}{_progress(network, parts)}")
+            if network.dead():
+                raise AssayError(f"{', '.join(network.dead())} ended; see {network.log(network.dead()[0])}")
             if time.monotonic() > deadline:
-                raise AssayError(f"job {job_id} did not end within {limit:.0f} s; see {stage.folder}")
+                raise AssayError(f"job {job_id} did not end within {limit:.0f} s; see {network.folder}")
             time.sleep(POLL_S)
 
 
-def _progress(stage: Stage, parts: list[Part]) -> str:
+def _progress(network: Network, parts: list[Role]) -> str:
     """How far those who are training have got."""
     found = []
     for part in parts:
-        steps = [event for event in stage.events(part.name) if event.get("event") == "train.progress"]
+        steps = [event for event in network.events(part.name) if event.get("event") == "train.progress"]
         if steps and steps[-1]["step"] < steps[-1]["of"]:
             found.append(f"; {part.name}: step {steps[-1]['step']} of {steps[-1]['of']}")
     return "".join(found)

@@ -12,14 +12,14 @@ import repops
 from referee_py.errors import Unavailable
 from referee_py.execute import Backend, Run
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import LogBook, TrialBook
+from referee_py.rounding.log_source import DryRunLogs, LogSource
 from referee_py.rounding.mode import Rounding, is_rounded
 
 from ..bundle import Bundle
-from ..chain import ChainClient, Job
+from ..chain import ChainClient, JobView
 from ..devices import evaluator_of
 from ..fetch import Fetcher
-from ..logbook import FollowedBook, step_limit
+from ..log_sources import FetchedLogs, step_limit
 from ..store import Store
 
 EVALUATOR = "numpy"
@@ -32,7 +32,7 @@ class Truth:
     def __init__(self, bundle: Bundle, store: Store) -> None:
         self._bundle = bundle
         self._store = store
-        self._book: FollowedBook | None = None
+        self._log_source: FetchedLogs | None = None
 
     @property
     def rounded(self) -> bool:
@@ -40,7 +40,7 @@ class Truth:
 
     def trial(self) -> Run:
         """A run whose steps are tried only; of repops-f32 it is the run itself."""
-        return self._run(self._backend(TrialBook()) if self.rounded else repops.backend("cpu"))
+        return self._run(self._backend(DryRunLogs()) if self.rounded else repops.backend("cpu"))
 
     def backend(self, client: ChainClient, job_id: int) -> Backend:
         """What executes the job's operators as they must be. Raises Unavailable before its logs are revealed."""
@@ -49,23 +49,23 @@ class Truth:
         job = client.snapshot().job(job_id)
         if not any(claim.slot for claim in job.claims):
             raise Unavailable(f"the rounding logs of job {job_id} are not revealed yet")
-        if self._book is None:
-            self._book = self._follow(job)
-        return self._backend(self._book)
+        if self._log_source is None:
+            self._log_source = self._follow(job)
+        return self._backend(self._log_source)
 
     def root(self, backend: Backend) -> bytes:
         """The run root."""
         return self._run(backend).commit_run().root
 
-    def _backend(self, book: LogBook) -> Backend:
-        return Rounded(Rounding.of(self._bundle.terms.mode), book, evaluator_of(EVALUATOR))
+    def _backend(self, log_source: LogSource) -> Backend:
+        return Rounded(Rounding.of(self._bundle.terms.mode), log_source, evaluator_of(EVALUATOR))
 
     def _run(self, backend: Backend) -> Run:
         terms, bundle = self._bundle.terms, self._bundle
         return Run(bundle.program, bundle.constants, bundle.initial, terms.steps, terms.strides, backend)
 
-    def _follow(self, job: Job) -> FollowedBook:
-        return FollowedBook(
+    def _follow(self, job: JobView) -> FetchedLogs:
+        return FetchedLogs(
             Fetcher(self._store),
             lambda: [claim.uri for claim in job.claims],
             job.logs,

@@ -74,8 +74,8 @@ class _Forger(_Liar):
 
     def step(self, state: State, commit: bool) -> tuple[State, StepTrace | None]:
         backend = rounded(self._target)
-        if state.step + 1 == self._step and backend.book.get(self._step) is None:
-            backend.book.put(self._step, forged_log(self._target, state, backend))
+        if state.step + 1 == self._step and backend.log_source.get(self._step) is None:
+            backend.log_source.put(self._step, forged_log(self._target, state, backend))
         return super().step(state, commit)
 
 
@@ -97,10 +97,10 @@ class _SkipSteps:
         if state.step + 1 < self._step:
             return self._honest.step(state, commit)
         after = State(state.step + 1, state.values)
-        if isinstance(self._backend, Rounded) and self._backend.book.get(after.step) is None:
-            log = self._backend.book.get(self._step - 1)
+        if isinstance(self._backend, Rounded) and self._backend.log_source.get(after.step) is None:
+            log = self._backend.log_source.get(self._step - 1)
             assert log is not None, "the last real step has written it"
-            self._backend.book.put(after.step, log)
+            self._backend.log_source.put(after.step, log)
         return after, StepTrace(after.step, self._last_real().records) if commit else None
 
     def _last_real(self) -> StepTrace:

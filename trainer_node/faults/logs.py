@@ -10,8 +10,8 @@ from referee_py.errors import InvalidInput
 from referee_py.execute import Capture, Interpreter, NodeHook, Site, State, Value
 from referee_py.program import Program
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Log
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.primitives import quantum
 from referee_py.rounding.step_log import NodeLog, StepLog
 
@@ -72,12 +72,12 @@ def beyond(result: Array, bits: int) -> tuple[int, float]:
 
 def forged_log(target: Target, state: State, honest: Rounded) -> StepLog:
     """The honest log of the step after ``state``, with one entry that no rounding of the exact result gives."""
-    book = MemoryBook()
+    log_source = MemoryLogs()
     node, form = free(target.program), honest.rounding.form
     capture = Capture(node)
-    backend = Rounded(honest.rounding, book, honest.evaluator)
+    backend = Rounded(honest.rounding, log_source, honest.evaluator)
     Interpreter(target.program, target.constants, backend, capture).step(state, False)
-    written = book.get(target.step)
+    written = log_source.get(target.step)
     assert written is not None
     (result,) = capture.found[node].outputs
     element, value = beyond(result, honest.rounding.bits)

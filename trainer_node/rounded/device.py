@@ -1,7 +1,7 @@
 """rounded-f64 where values are torch tensors on a device: evaluations in binary64 there, rounded and searched there.
 
 What leaves the device is positions of the band, a few numbers for each, and the operands of a node of which an element
-has to be settled exactly. What is written and followed is decided by `referee_py.rounding.follow`, as for arrays.
+has to be decided exactly. What is written and followed is decided by `referee_py.rounding.follow`, as for arrays.
 
 NOTE: torch adds up the rows of `scatter_add` in whichever order they come, so two evaluations here may differ, as those
 of two machines do. The log makes them one.
@@ -157,10 +157,10 @@ class TensorEvaluator:
         """The same in f64."""
         return torch.matmul(a, b)
 
-    def widen(self, x: Tensor) -> images.Wide:
+    def to_f64(self, x: Tensor) -> images.F64Matrix:
         """For `images`."""
         wide = x.double()
-        return images.Wide(wide, _norm(wide, -1), _norm(wide, -2))
+        return images.F64Matrix(wide, _norm(wide, -1), _norm(wide, -2))
 
     def _sum(self, x: Tensor, attrs: Attrs, bounds: Bounds) -> TensorEvaluation:
         dims, keep = tuple(attrs["dims"]), bool(attrs["keepdim"])

@@ -21,10 +21,10 @@ from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.band import NARROW, WRITTEN_WITHIN
-from referee_py.rounding.book import TrialBook
 from referee_py.rounding.environment import sound
 from referee_py.rounding.evaluate import Evaluation, Radius
 from referee_py.rounding.follow import search
+from referee_py.rounding.log_source import DryRunLogs
 from referee_py.rounding.mode import Bounds, Rounding
 from referee_py.rounding.primitives import F64, FIXED_TAU, NOT_LOGGED, Bool, log, quantum, rnd, threshold
 from referee_py.rounding.thresholds import terms_by_shape
@@ -166,7 +166,7 @@ class Compared(Rounded):
         first, *self._others = evaluators
         if not self._others:
             raise InvalidInput(f"one evaluator, {first.name}, diverges from nothing; name two or more")
-        super().__init__(Rounding(bits), TrialBook(), first)
+        super().__init__(Rounding(bits), DryRunLogs(), first)
         self.on_look: Callable[[Tally], None] = lambda _: None
         """Told after each node that was looked at."""
         self._tallies: dict[tuple[str, int], Tally] = {}

@@ -1,6 +1,6 @@
 """Operators in binary64 through torch and repops on the CPU: fast libraries, with the radii of the readable evaluation.
 
-Operands are made binary64 together with the norms that radii are made of (repops.wide, repops.wide_conv), so a radius
+Operands are made binary64 together with the norms that radii are made of (repops.f64, repops.f64_conv), so a radius
 costs next to nothing. The results are those of `referee_py.rounding.evaluate` up to the order of sums.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import repops.rounding
 import torch
+from repops.f64 import F64Matrix, Workspace, f64_scatter, f64_sum, to_f64
+from repops.f64_conv import conv
 from repops.rounding import round_all
-from repops.wide import Wide, Workspace, wide_scatter, wide_sum, widen
-from repops.wide_conv import conv
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -98,11 +98,11 @@ class TorchEvaluator:
         rows = _factor(a.shape[-1], bounds) * left.rows
         return _evaluation(x, rows[..., :, None], right.columns[..., None, :])
 
-    def _wide(self, x: Array) -> Wide:
+    def _wide(self, x: Array) -> F64Matrix:
         if x.strides[-1] == x.itemsize or x.shape[-1] == 1:
-            return widen(x, self._space)
-        turned = widen(x.swapaxes(-1, -2), self._space)
-        return Wide(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
+            return to_f64(x, self._space)
+        turned = to_f64(x.swapaxes(-1, -2), self._space)
+        return F64Matrix(turned.values.swapaxes(-1, -2), turned.columns, turned.rows)
 
     def _image(self, name: str, a: Array, b: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
         found = conv(name, a, b, attrs, self._space)
@@ -119,7 +119,7 @@ class TorchEvaluator:
 
     def _scatter_add(self, base: Array, idx: Array, src: Array, bounds: Bounds) -> Evaluation:
         """Only the rows that something is added to; the others are the base's."""
-        found = wide_scatter(base, idx, src, self._space)
+        found = f64_scatter(base, idx, src, self._space)
         # NOTE: most rows meet few others, so there are few factors.
         factors = factor(np.arange(2 + found.added.max(initial=0)), bounds)
         terms = factors[1 + found.added].reshape(-1, *[1] * (base.ndim - 1))
@@ -155,7 +155,7 @@ def _total(x: Array, dims: tuple[int, ...]) -> tuple[F64, F64]:
     shape = math.prod(x.shape[:start]), math.prod(x.shape[start:end]), math.prod(x.shape[end:])
     rest = tuple(d for d in dims if d < start)
     kept = x.shape[:start] + x.shape[end:]
-    total, magnitude = (part.reshape(kept) for part in wide_sum(x.reshape(shape)))
+    total, magnitude = (part.reshape(kept) for part in f64_sum(x.reshape(shape)))
     return (total.sum(axis=rest), magnitude.sum(axis=rest)) if rest else (total, magnitude)
 
 

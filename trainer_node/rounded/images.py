@@ -29,7 +29,7 @@ MAX_UNFOLDED = UNFOLDED_BYTES // 24
 """Elements of unfolded images that fit: twice in binary32 and twice in binary64 at most."""
 
 
-class Wide(NamedTuple):
+class F64Matrix(NamedTuple):
     """`values` [..., M, N] f64; the Euclidean norms of rows [..., M] and of columns [..., N]."""
 
     values: Tensor
@@ -43,7 +43,7 @@ class Library(Protocol):
     max_unfolded: int
     """Elements of unfolded images that it may hold."""
 
-    def widen(self, x: Tensor) -> Wide:
+    def to_f64(self, x: Tensor) -> F64Matrix:
         """An f32 tensor [..., M, N] in f64."""
         ...
 
@@ -109,8 +109,8 @@ def conv2d_weight_grad(library: Library, dy: Tensor, x: Tensor, attrs: Attrs) ->
     columns = _unfold(x, kernel, attrs)
     images, _, taps, places = columns.shape
     gradient = dy.reshape(images, groups, filters // groups, places)
-    left = library.widen(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
-    right = library.widen(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+    left = library.to_f64(gradient.permute(1, 2, 0, 3).reshape(groups, -1, images * places))
+    right = library.to_f64(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
     product = library.multiply(left.values, right.values.transpose(1, 2))
     shape = filters, x.shape[1] // groups, *kernel
     norms = right.rows if groups == 1 else right.rows.repeat_interleave(filters // groups, dim=0)
@@ -129,14 +129,14 @@ OPERATORS: dict[str, Operator] = {
 def _images(library: Library, weights: Tensor, columns: Tensor, plane: tuple[int, ...]) -> Product:
     """weights [G, F, K] times columns [N, G, K, P]: [N, G F, *plane]."""
     (groups, filters, taps), images, places = weights.shape, columns.shape[0], columns.shape[-1]
-    left = library.widen(weights)
+    left = library.to_f64(weights)
     if places >= SMALL_PLANE:
-        right = library.widen(columns)
+        right = library.to_f64(columns)
         x = library.multiply(left.values, right.values)
         norms = right.columns[:, :, None, :]
     else:
         # NOTE: small planes side by side, or each product would be too small for the library.
-        right = library.widen(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
+        right = library.to_f64(columns.permute(1, 2, 0, 3).reshape(groups, taps, images * places))
         x = library.multiply(left.values, right.values)
         x = x.reshape(groups, filters, images, places).permute(2, 0, 1, 3)
         norms = right.columns.reshape(groups, 1, images, places).permute(2, 0, 1, 3)

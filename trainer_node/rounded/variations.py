@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from repops.f64 import to_f64
 from repops.rounding import round_all
-from repops.wide import widen
 
 from referee_py.commit.tensor import Array
 from referee_py.errors import InvalidInput
@@ -42,8 +42,8 @@ class Unfolded(TorchEvaluator):
     name = "unfolded"
     max_unfolded = images.MAX_UNFOLDED
 
-    def widen(self, x: Tensor) -> images.Wide:
-        return images.Wide(*map(torch.from_numpy, widen(x.contiguous().numpy(), self._space)))
+    def to_f64(self, x: Tensor) -> images.F64Matrix:
+        return images.F64Matrix(*map(torch.from_numpy, to_f64(x.contiguous().numpy(), self._space)))
 
     def _image(self, name: str, a: Array, b: Array, attrs: Attrs, bounds: Bounds) -> Evaluation:
         found = images.OPERATORS[name](self, torch.from_numpy(a), torch.from_numpy(b), attrs)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .device import Device, torch_with_cuda
-from .plan import Plan
+from .plan import LaunchPlan
 
 
 class BoundPlan(NamedTuple):
     """A plan and the addresses of its buffers."""
 
-    plan: Plan
+    plan: LaunchPlan
     addresses: tuple[int, ...]
 
 

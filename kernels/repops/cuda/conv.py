@@ -7,13 +7,13 @@ import math
 from ..opset import Shape
 from ..tensors import Call
 from .contraction import TILES, Contraction, Tile, tiled
-from .plan import Plan, Target, Word, ceil_div, elements, inputs_of, outputs_of, planner, workspace_of
+from .plan import LaunchPlan, Target, Word, ceil_div, elements, inputs_of, outputs_of, planner, workspace_of
 
 NEAR = 1 << 30  # up to here the kernels index with 32 bits
 
 
 @planner("conv2d", "conv2d_input_grad", "conv2d_weight_grad")
-def convolution(call: Call, target: Target) -> Plan:
+def convolution(call: Call, target: Target) -> LaunchPlan:
     name, attrs, groups = call.op.name, call.attrs, call.attrs["groups"]
     shapes = [shape for _, shape in (*call.inputs, *call.outputs)]
     x, w, y = {
@@ -48,7 +48,7 @@ def convolution(call: Call, target: Target) -> Plan:
     problem = Contraction(m, n, groups * math.prod(classes), k, outputs_of(call)[0], out, workspace_of(call))
     tiles = (Tile("far", *TILES[-1][1:]),) if far else TILES
     launches, workspaces = tiled(problem, target, f"conv.{name}", operands, tiles)
-    return Plan(tuple(launches), workspaces)
+    return LaunchPlan(tuple(launches), workspaces)
 
 
 def _near(matrix: Shape, image: Shape, x: Shape, w: Shape, padding: Shape, dilation: Shape) -> bool:

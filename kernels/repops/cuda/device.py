@@ -14,7 +14,7 @@ from typing import Any
 
 from .compiler import cached, machine_code
 from .errors import CudaUnavailable, LaunchError
-from .plan import Launch, Plan, Target
+from .plan import Launch, LaunchPlan, Target
 
 _lock = threading.Lock()
 
@@ -96,7 +96,7 @@ class Device:
         finally:
             call(driver().cuCtxPopCurrent())
 
-    def run(self, plan: Plan, addresses: list[int]) -> None:
+    def run(self, plan: LaunchPlan, addresses: list[int]) -> None:
         """Launch a plan on torch's current stream; `addresses` are those of its inputs and outputs."""
         torch = self.torch
         works = [torch.empty(size, dtype=torch.uint8, device=self.index) for size in plan.workspaces]

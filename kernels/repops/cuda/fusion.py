@@ -17,7 +17,7 @@ from ..expression import Expression
 from ..opset import F32, MAX_RANK, Dtype, Shape, ShapeError
 from ..phases import NotFusibleError, Place, Schedule
 from . import executor
-from .plan import Plan, Ref, Target, Word, divisor, elements, grid, launch
+from .plan import LaunchPlan, Ref, Target, Word, divisor, elements, grid, launch
 from .pointwise import ELEMENTARY
 from .sources import expanded
 
@@ -41,7 +41,7 @@ class FusedKernel:
         if self._geometry.n > BLOCK * BLOCK:
             raise NotFusibleError("rows of more than two levels of blocks", n=self._geometry.n)
         self._keeps = self._reduces and self._geometry.n <= KEPT_ROW
-        self._plans: dict[Target, Plan] = {}
+        self._plans: dict[Target, LaunchPlan] = {}
         body = self._rows() if self._reduces else self._elements()
         key = hashlib.sha256("\n".join(body).encode()).hexdigest()[:16]
         self.name = f"fused_{key}"
@@ -69,13 +69,13 @@ class FusedKernel:
         """(input, output) pairs that may be the same memory. NOTE: later phases of a row read the inputs again."""
         return set() if self._reduces else self._shareable
 
-    def plan(self, target: Target) -> Plan:
+    def plan(self, target: Target) -> LaunchPlan:
         """Buffers are the inputs, then the distinct outputs."""
         if target not in self._plans:
             self._plans[target] = self._plan(target)
         return self._plans[target]
 
-    def _plan(self, target: Target) -> Plan:
+    def _plan(self, target: Target) -> LaunchPlan:
         g, count = self._geometry, len(self.expression.inputs)
         gap = [0] * (MAX_RANK - len(g.outer))
         rows = elements(g.outer)
@@ -87,7 +87,9 @@ class FusedKernel:
         words += [Ref(i) for i in range(count)] or [0]
         words += [Ref(count + i) for i in range(len(self.outputs))]
         items, per_block = (rows, THREADS // LANES) if self._reduces else (rows * g.n, THREADS)
-        return Plan((launch(f"{self.name}.{self.name}", grid(items, per_block, target, 64), THREADS, words),))
+        return LaunchPlan(
+            (launch(f"{self.name}.{self.name}", grid(items, per_block, target, 64), THREADS, words),)
+        )
 
     # ------------------------------------------------------------------------------------------------ the body
 

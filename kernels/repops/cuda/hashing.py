@@ -1,4 +1,4 @@
-"""Plan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu)."""
+"""LaunchPlan of the Merkle tree over a tensor's bytes (kernels/cuda/sha256.cu)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 
 from ..hashing import HASH_BYTES, LEAF_BYTES, TreeKind
 from ..opset import F32, ITEM_SIZE, Spec
-from .plan import Plan, Ref, Target, Word, ceil_div, elements, grid, launch
+from .plan import LaunchPlan, Ref, Target, Word, ceil_div, elements, grid, launch
 
 THREADS = 128
 LEVELS = 9  # of the tree, in one launch: a block takes 512 nodes
@@ -20,12 +20,12 @@ def level_counts(size: int) -> list[int]:
     return counts
 
 
-def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> Plan:
+def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> LaunchPlan:
     """Buffer 0 is the tensor, buffer 1 the levels one after the other."""
     dtype, shape = spec
     size = elements(shape) * ITEM_SIZE[dtype]
     if size == 0:
-        return Plan((launch("sha256.hash_nothing", 1, 32, [Ref(1), *_words(kind.empty_leaf)]),))
+        return LaunchPlan((launch("sha256.hash_nothing", 1, 32, [Ref(1), *_words(kind.empty_leaf)]),))
     counts = level_counts(size)
     starts = [HASH_BYTES * sum(counts[:level]) for level in range(len(counts))]
     blocks = grid(counts[0], THREADS, target)
@@ -38,7 +38,7 @@ def hash_plan(spec: Spec, kind: TreeKind, target: Target) -> Plan:
         words = [counts[height], levels, kind.node_tag, Ref(1, starts[height])]
         words += [*out, *[0] * (LEVELS - levels), *empty]
         launches.append(launch("sha256.hash_nodes", ceil_div(counts[height], 1 << LEVELS), 256, words))
-    return Plan(tuple(launches))
+    return LaunchPlan(tuple(launches))
 
 
 def _words(node: bytes) -> list[Word]:

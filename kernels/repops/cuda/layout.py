@@ -7,7 +7,7 @@ from ..tensors import Call
 from .plan import (
     MAX_RANK,
     Axes,
-    Plan,
+    LaunchPlan,
     Ref,
     Target,
     ceil_div,
@@ -41,7 +41,7 @@ def _strides(call: Call) -> tuple[int, tuple[int, ...]]:
 
 
 @planner("permute", "expand", "slice", "reshape")
-def move(call: Call, target: Target) -> Plan:
+def move(call: Call, target: Target) -> LaunchPlan:
     """NOTE: reshape is a view, and comes here only if its result is wanted in a given place."""
     out = call.outputs[0][1]
     if call.op.name == "reshape":
@@ -50,11 +50,11 @@ def move(call: Call, target: Target) -> Plan:
     return copy_plan(out, steps, item_size(call), target, offset)
 
 
-def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: int = 0) -> Plan:
+def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: int = 0) -> LaunchPlan:
     """The elements of a view of buffer 0, one after the other, in buffer 1. `size` is an item's, in bytes."""
     n, buffers = elements(shape), [Ref(0), Ref(1)]
     if n == 0:
-        return Plan(())
+        return LaunchPlan(())
     dims, (strides,) = merge(shape, strides)
     if not dims:
         dims, strides = (1,), (1,)
@@ -62,10 +62,10 @@ def copy_plan(shape: Shape, strides: Shape, size: int, target: Target, offset: i
     if line is not None and strides[-1] > 1:
         words, tiles = _transposition(dims, strides, line)
         kernel = f"layout.transpose_{size}"
-        return Plan((launch(kernel, grid(tiles, 1, target), THREADS, [*words, offset, *buffers]),))
+        return LaunchPlan((launch(kernel, grid(tiles, 1, target), THREADS, [*words, offset, *buffers]),))
     per_block = THREADS * (16 // size if strides[-1] == 1 else 1)
     words = [n, *Axes(dims, strides).words(), offset, *buffers]
-    return Plan((launch(f"layout.move_{size}", grid(n, per_block, target), THREADS, words),))
+    return LaunchPlan((launch(f"layout.move_{size}", grid(n, per_block, target), THREADS, words),))
 
 
 def _transposition(dims: tuple[int, ...], strides: tuple[int, ...], line: int) -> tuple[list[int], int]:
@@ -78,7 +78,7 @@ def _transposition(dims: tuple[int, ...], strides: tuple[int, ...], line: int) -
 
 
 @planner("cat")
-def cat(call: Call, target: Target) -> Plan:
+def cat(call: Call, target: Target) -> LaunchPlan:
     dim, size = call.attrs["dim"], item_size(call)
     out = call.outputs[0][1]
     inner = elements(out[dim + 1 :]) * size
@@ -89,35 +89,35 @@ def cat(call: Call, target: Target) -> Plan:
             words = [total, run, pitch, part, Ref(len(call.inputs), start)]
             launches.append(launch("layout.cat_part", grid(total, THREADS * 16, target), THREADS, words))
         start += run
-    return Plan(tuple(launches))
+    return LaunchPlan(tuple(launches))
 
 
 @planner("take")
-def take(call: Call, target: Target) -> Plan:
+def take(call: Call, target: Target) -> LaunchPlan:
     (_, x), _ = call.inputs
     size = item_size(call)
     total, row = elements(call.outputs[0][1]) * size, elements(x[1:]) * size
     if total == 0:
-        return Plan(())
+        return LaunchPlan(())
     words = [total, x[0], row, *inputs_of(call), *outputs_of(call)]
-    return Plan((launch("layout.take", grid(total, THREADS * 16, target), THREADS, words),))
+    return LaunchPlan((launch("layout.take", grid(total, THREADS * 16, target), THREADS, words),))
 
 
 @planner("full", "arange")
-def constant(call: Call, target: Target) -> Plan:
+def constant(call: Call, target: Target) -> LaunchPlan:
     n = elements(call.outputs[0][1])
     if n == 0:
-        return Plan(())
+        return LaunchPlan(())
     kernel = "arange" if call.op.name == "arange" else f"fill_{ITEM_SIZE[call.attrs['dtype']]}"
     words = [n, call.attrs.get("bits", 0), *outputs_of(call)]
-    return Plan((launch(f"layout.{kernel}", grid(n, THREADS * 4, target), THREADS, words),))
+    return LaunchPlan((launch(f"layout.{kernel}", grid(n, THREADS * 4, target), THREADS, words),))
 
 
 @planner("philox")
-def philox(call: Call, target: Target) -> Plan:
+def philox(call: Call, target: Target) -> LaunchPlan:
     n = elements(call.outputs[0][1])
     if n == 0:
-        return Plan(())
+        return LaunchPlan(())
     words = [n, call.attrs["site"], *inputs_of(call), *outputs_of(call)]
     kernel = f"layout.philox_{call.outputs[0][0].name.lower()}"
-    return Plan((launch(kernel, grid(n, THREADS * 4, target), THREADS, words),))
+    return LaunchPlan((launch(kernel, grid(n, THREADS * 4, target), THREADS, words),))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..tensors import Call
 from .contraction import CHUNK, Contraction, add_chunks, tiled
-from .plan import Plan, Target, ceil_div, elements, inputs_of, launch, outputs_of, planner, workspace_of
+from .plan import LaunchPlan, Target, ceil_div, elements, inputs_of, launch, outputs_of, planner, workspace_of
 
 VECTOR_THREADS = 128
 
 
 @planner("mm", "bmm")
-def matmul(call: Call, target: Target) -> Plan:
+def matmul(call: Call, target: Target) -> LaunchPlan:
     (_, a), (_, b) = call.inputs
     (m, k), n = a[-2:], b[-1]
     batches = a[0] if len(a) == 3 else 1
@@ -20,10 +20,10 @@ def matmul(call: Call, target: Target) -> Plan:
     if total and k and 1 in (m, n):
         return _vector(c, call, target)
     launches, workspaces = tiled(c, target, "matmul.matmul", [k, *inputs_of(call)])
-    return Plan(tuple(launches), workspaces)
+    return LaunchPlan(tuple(launches), workspaces)
 
 
-def _vector(c: Contraction, call: Call, target: Target) -> Plan:
+def _vector(c: Contraction, call: Call, target: Target) -> LaunchPlan:
     kernel, other = ("row_times_matrix", c.n) if c.m == 1 else ("matrix_times_column", c.m)
     chunks = ceil_div(c.k, CHUNK)
     to = c.out if chunks == 1 else c.partial
@@ -31,5 +31,5 @@ def _vector(c: Contraction, call: Call, target: Target) -> Plan:
     words = [c.batches, c.k, other, chunks, *inputs_of(call), to]
     first = launch(f"matmul.{kernel}", blocks, VECTOR_THREADS, words)
     if chunks == 1:
-        return Plan((first,))
-    return Plan((first, add_chunks(c, chunks, target)), (chunks * c.out_elements * 4,))
+        return LaunchPlan((first,))
+    return LaunchPlan((first, add_chunks(c, chunks, target)), (chunks * c.out_elements * 4,))

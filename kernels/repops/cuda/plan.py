@@ -46,7 +46,7 @@ class Launch(NamedTuple):
     refs: tuple[tuple[int, Ref], ...]  # (byte offset in words, what to put there)
 
 
-class Plan(NamedTuple):
+class LaunchPlan(NamedTuple):
     launches: tuple[Launch, ...]
     workspaces: tuple[int, ...] = ()  # bytes
 
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     multiprocessors: int
 
 
-Planner = Callable[[Call, Target], Plan]
+Planner = Callable[[Call, Target], LaunchPlan]
 PLANNERS: dict[str, Planner] = {}
 
 

@@ -7,7 +7,7 @@ from ..tensors import Call
 from .plan import (
     MAX_RANK,
     Axes,
-    Plan,
+    LaunchPlan,
     Target,
     Word,
     elements,
@@ -46,11 +46,11 @@ def _kernel(call: Call) -> str:
 
 @planner(*["add", "sub", "mul", "div", "neg", "maximum", "minimum", "sqrt", "rsqrt"], *ELEMENTARY)
 @planner(*["eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "where", "cast"])
-def elementwise(call: Call, target: Target) -> Plan:
+def elementwise(call: Call, target: Target) -> LaunchPlan:
     shape = call.outputs[0][1]
     n = elements(shape)
     if n == 0:
-        return Plan(())
+        return LaunchPlan(())
     dims, strides = merge(shape, *[broadcast_strides(own, shape) for _, own in call.inputs])
     if not dims:
         dims, strides = (1,), [(1,) for _ in strides]
@@ -61,4 +61,4 @@ def elementwise(call: Call, target: Target) -> Plan:
     words += [*inputs_of(call), *[0] * rest, *outputs_of(call)]
     per_thread = 16 // max(ITEM_SIZE[dtype] for dtype, _ in (*call.inputs, *call.outputs))
     blocks = grid(n, THREADS * per_thread, target)
-    return Plan((launch(f"pointwise.{_kernel(call)}", blocks, THREADS, words),))
+    return LaunchPlan((launch(f"pointwise.{_kernel(call)}", blocks, THREADS, words),))

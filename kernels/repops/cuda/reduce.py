@@ -6,7 +6,7 @@ from ..opset import ITEM_SIZE
 from ..tensors import Call
 from .plan import (
     Axes,
-    Plan,
+    LaunchPlan,
     Target,
     ceil_div,
     elements,
@@ -26,12 +26,12 @@ THREADS = 256
 
 
 @planner("sum", "amax")
-def reduce(call: Call, target: Target) -> Plan:
+def reduce(call: Call, target: Target) -> LaunchPlan:
     dtype, shape = call.inputs[0]
     dims, strides = call.attrs["dims"], row_major(shape)
     results = elements(call.outputs[0][1])
     if results == 0:
-        return Plan(())
+        return LaunchPlan(())
     kernel = f"reduce.{call.op.name}_{dtype.name.lower()}"
 
     def axes(reduced: bool) -> Axes:
@@ -57,7 +57,7 @@ def reduce(call: Call, target: Target) -> Plan:
         words = [outer, n, width, blocks, *kept.words(), *reduced.words(), source, to]
         launches.append(launch(*_shape_of(kernel, outer, n, width, blocks, target), words))
         if blocks == 1:
-            return Plan(tuple(launches), tuple(workspaces))
+            return LaunchPlan(tuple(launches), tuple(workspaces))
         # The next level: rows of block results, one after the other.
         source, outer, width, n = to, results, 1, blocks
         kept, reduced = Axes((results,), (blocks,)), Axes((blocks,), (1,))

@@ -1,10 +1,10 @@
-"""Plan of scatter_add (kernels/cuda/scatter.cu)."""
+"""LaunchPlan of scatter_add (kernels/cuda/scatter.cu)."""
 
 from __future__ import annotations
 
 from ..tensors import Call
 from .plan import (
-    Plan,
+    LaunchPlan,
     Target,
     TooLarge,
     ceil_div,
@@ -26,19 +26,19 @@ DIGITS = 1 << DIGIT_BITS
 
 
 @planner("scatter_add")
-def scatter_add(call: Call, target: Target) -> Plan:
+def scatter_add(call: Call, target: Target) -> LaunchPlan:
     (_, shape), (_, idx), _ = call.inputs
     base, index, src = inputs_of(call)
     (out,) = outputs_of(call)
     rows, width, count, total = shape[0], elements(shape[1:]), elements(idx), elements(shape)
     if total == 0:
-        return Plan(())
+        return LaunchPlan(())
     if count >= 1 << 32:
         raise TooLarge("scatter_add: counts are 32 bits wide", positions=count)
     adding = [total, *divisor(width), base, src]
     blocks = grid(total, THREADS, target)
     if count == 0:
-        return Plan((launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, 0, 0, out]),))
+        return LaunchPlan((launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, 0, 0, out]),))
 
     counts, starts, *sorted_ = [workspace_of(call, i) for i in range(4)]
     segments = ceil_div(count, SEGMENT)
@@ -56,4 +56,4 @@ def scatter_add(call: Call, target: Target) -> Plan:
     words = [count, rows, index, before, starts]
     launches.append(launch("scatter.scatter_row_starts", grid(rows + 1, THREADS, target), THREADS, words))
     launches.append(launch("scatter.scatter_add_rows", blocks, THREADS, [*adding, before, starts, out]))
-    return Plan(tuple(launches), (4 * DIGITS * segments, 8 * (rows + 1), 8 * count, 8 * count))
+    return LaunchPlan(tuple(launches), (4 * DIGITS * segments, 8 * (rows + 1), 8 * count, 8 * count))

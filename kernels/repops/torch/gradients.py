@@ -4,6 +4,7 @@ Where the derivative is a matter of choice, it is PyTorch's: `maximum` and `mini
 operands, `amax` shares equally among all that are largest, `max_pool2d` gives everything to the element it chose.
 Without a gradient: comparisons, `logical_*`, `argmax`, `full`, `arange`, `philox`, indices, and whatever is not f32.
 """
+
 # ruff: noqa: A001  (rules are called like their operators)
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {Heard} from "../support/Heard.sol";
 import {Mirror} from "./SelfSlash.t.sol";
-import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
@@ -24,12 +24,13 @@ contract BondlessStandTest is Heard {
         panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
         vm.prank(address(0xAAA));
         panel.appeal(hearingId, s, d);
-        Suit memory suit = Suit(address(panel), hearingId | 1, s.players, keccak256(abi.encode(d)));
-        Said memory nothing;
+        TrialTerms memory trialTerms =
+            TrialTerms(address(panel), hearingId | 1, s.players, keccak256(abi.encode(d)));
+        TrialPosition memory nothing;
         bytes32[2] memory shown = [dataRoot(7), bytes32(0)];
-        court.showOutputs(suit, d, nothing, shown);
+        court.showOutputs(trialTerms, d, nothing, shown);
         pass(1);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         pass(1);
         panel.proceed(hearingId, s);
         eq(_bond(0), 0, "gone");

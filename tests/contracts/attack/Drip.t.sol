@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Demanded} from "../demands/Demanded.sol";
+import {Requested} from "../availability/Requested.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Piece, Place, StepProof, Subject} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, StepProof, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 import {Position} from "contracts/interfaces/IReferee.sol";
 
-/// @notice A trainer serves its logs to nobody, and answers each demand in the last second. Whoever follows the run by what is shown
+/// @notice A trainer serves its logs to nobody, and answers each request in the last second. Whoever follows the run by what is shown
 /// here sees all of it, and has a challenge period left. But pages that nobody waits for put nothing off.
 /// forge-config: default.isolate = true
-contract DripTest is Demanded {
+contract DripTest is Requested {
     using Trees for Tree;
     using Views for Jobs;
 
@@ -50,7 +50,7 @@ contract DripTest is Demanded {
         return Subject(IJobs(address(jobs)), job, _logs);
     }
 
-    /// @dev The auditor has as many pieces open as it may, and demands the next when one is answered.
+    /// @dev The auditor has as many pieces open as it may, and requests the next when one is answered.
     function _drip(Subject memory s, uint64 width) private {
         (bytes32[] memory digests_,) = digestsAt(1);
         StepProof memory proof = StepProof(logTree(1).root(), _logPath);
@@ -61,16 +61,16 @@ contract DripTest is Demanded {
             for (uint64 i = 0; i < some; ++i) {
                 list[i] = digests(asked + i);
             }
-            demand(s, list);
+            request(s, list);
             asked += some;
         }
         uint64 next = 1;
         while (next < asked) {
-            vm.warp(demands.demandOf(s, digests(next)).until);
-            demands.answerDigests(s, digests(next), digests_, new bytes32[](0), proof);
+            vm.warp(dataAvailability.requestOf(s, digests(next)).until);
+            dataAvailability.provideDigests(s, digests(next), digests_, new bytes32[](0), proof);
             ++next;
             inPhase(s.jobId, JobPhase.Challenge);
-            if (asked <= MANY) demand(s, digests(asked++));
+            if (asked <= MANY) request(s, digests(asked++));
         }
     }
 
@@ -121,7 +121,7 @@ contract DripTest is Demanded {
         _followed(60, 60, 64);
     }
 
-    /// @dev Again and again somebody demands pages and answers them in the same second, to put the job's end off for their gas.
+    /// @dev Again and again somebody requests pages and answers them in the same second, to put the job's end off for their gas.
     function _selfAnswered(uint32 verdict, uint32 challengePeriod) private {
         Subject memory s = _claimed(verdict, challengePeriod);
         uint256 limit = jobs.jobOf(s.jobId).revealEnd + challengePeriod;
@@ -134,9 +134,9 @@ contract DripTest is Demanded {
             for (uint64 i = 0; i < 16; ++i) {
                 list[i] = digests(asked + i);
             }
-            demand(s, list);
+            request(s, list);
             for (uint64 i = 0; i < 16; ++i) {
-                demands.answerDigests(s, list[i], digests_, new bytes32[](0), proof);
+                dataAvailability.provideDigests(s, list[i], digests_, new bytes32[](0), proof);
             }
             asked += 16;
             yes(jobs.jobOf(s.jobId).challengeEnd <= limit, "no later than without them");
@@ -144,15 +144,15 @@ contract DripTest is Demanded {
         }
     }
 
-    function test_whoAnswersItsOwnDemandsPutsNothingOff() public {
+    function test_whoAnswersItsOwnRequestsPutsNothingOff() public {
         _selfAnswered(1800, 3600);
     }
 
-    function test_whoAnswersItsOwnDemandsPutsNothingOffInLongPeriods() public {
+    function test_whoAnswersItsOwnRequestsPutsNothingOffInLongPeriods() public {
         _selfAnswered(1 days, 1 days);
     }
 
-    function test_whoAnswersItsOwnDemandsPutsNothingOffInShortPeriods() public {
+    function test_whoAnswersItsOwnRequestsPutsNothingOffInShortPeriods() public {
         _selfAnswered(600, 600);
     }
 }

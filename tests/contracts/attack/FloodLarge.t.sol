@@ -5,7 +5,7 @@ import {Market} from "../support/Market.sol";
 import {Runs} from "../support/Runs.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
@@ -43,7 +43,7 @@ contract FloodLargeTest is Market {
     }
 
     function _flood(Subject memory s, uint256 n) private returns (uint256 paid) {
-        uint256 least = demands.depositOf(Piece.Leaf, PRICE);
+        uint256 least = dataAvailability.depositOf(Piece.Leaf, PRICE);
         for (uint64 from = 0; from < n; from += 64) {
             Place[] memory list = new Place[](64);
             for (uint64 i = 0; i < 64; ++i) {
@@ -52,20 +52,20 @@ contract FloodLargeTest is Market {
             uint256 deposit = 64 * least << (from / 64);
             vm.deal(HOLDER, deposit);
             vm.prank(HOLDER);
-            demands.demand{value: deposit}(s, list);
+            dataAvailability.request{value: deposit}(s, list);
             paid += deposit;
         }
     }
 
     function test_theLongestAnswersToTheLongestFloodAreInTime() public {
         Subject memory s = _claimed();
-        uint256 n = demands.MAX_OPEN();
+        uint256 n = dataAvailability.MAX_OPEN();
         uint256 paid = _flood(s, n);
         RecordPiece memory a;
         (a.record, a.checkpoint) = (_record(), s.root);
         TensorPiece memory none;
         uint256 length =
-            abi.encodeCall(demands.answerLeaf, (s, Place(Piece.Leaf, 0, 0, 300, 0), a, none)).length;
+            abi.encodeCall(dataAvailability.provideLeaf, (s, Place(Piece.Leaf, 0, 0, 300, 0), a, none)).length;
         uint256 each = MAX_BATCH / (length + 128);
         uint256 gas;
         // The whole period is over before the first is sent.
@@ -74,21 +74,26 @@ contract FloodLargeTest is Market {
             uint256 some = n - i < each ? n - i : each;
             bytes[] memory calls = new bytes[](some);
             for (uint64 k = 0; k < some; ++k) {
-                calls[k] =
-                    abi.encodeCall(demands.answerLeaf, (s, Place(Piece.Leaf, 0, 0, 300, i + k), a, none));
+                calls[k] = abi.encodeCall(
+                    dataAvailability.provideLeaf, (s, Place(Piece.Leaf, 0, 0, 300, i + k), a, none)
+                );
             }
             vm.prank(person(1));
-            demands.multicall(calls);
+            dataAvailability.multicall(calls);
             uint256 one = vm.lastCallGas().gasTotalUsed;
             yes(one < 12_000_000, vm.toString(one));
             gas += one;
             pass(60);
         }
-        vm.snapshotValue("Demands", "flood of 512 answered", gas);
-        yes(demands.credit(person(1)) > gas * PRICE, "the honest claimant gains by it");
-        uint256 loss = paid - demands.credit(HOLDER);
+        vm.snapshotValue("Requests", "flood of 512 answered", gas);
+        yes(dataAvailability.credit(person(1)) > gas * PRICE, "the honest claimant gains by it");
+        uint256 loss = paid - dataAvailability.credit(HOLDER);
         yes(loss > 40 * gas * PRICE, "the flooder loses forty times what the answers cost, and more");
-        eq(loss, demands.credit(person(1)) + demands.credit(demands.BURNED()), "all is accounted for");
+        eq(
+            loss,
+            dataAvailability.credit(person(1)) + dataAvailability.credit(dataAvailability.BURNED()),
+            "all is accounted for"
+        );
         inPhase(s.jobId, JobPhase.Challenge);
         vm.warp(jobs.jobOf(s.jobId).challengeEnd);
         finalize(s.jobId);

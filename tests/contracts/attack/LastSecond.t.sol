@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Demanded} from "../demands/Demanded.sol";
+import {Requested} from "../availability/Requested.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Demand, DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {DataRequest, Place, RequestState, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 
 /// @notice Whoever claims a root in the last second leaves nobody the time to claim another. So nothing is claimed where no trainer has
-/// shown anything, because nobody else has trained there; and of what is claimed there is a challenge period to demand what it
+/// shown anything, because nobody else has trained there; and of what is claimed there is a challenge period to request what it
 /// commits to.
-contract LastSecondTest is Demanded {
+contract LastSecondTest is Requested {
     using Views for Jobs;
 
     address private constant HOSTILE = address(0xBAD);
@@ -34,7 +34,7 @@ contract LastSecondTest is Demanded {
     }
 
     /// @dev The root of a run that its author shows to nobody.
-    function test_ARootThatIsClaimedInTheLastSecondCanBeDemandedOf() public {
+    function test_ARootThatIsClaimedInTheLastSecondCanBeRequestedOf() public {
         uint256 job = runClaimed();
         vm.warp(jobs.jobOf(job).challengeEnd - 2);
         Subject memory s = Subject(IJobs(address(jobs)), job, otherClaimed(job, person(2)));
@@ -43,7 +43,7 @@ contract LastSecondTest is Demanded {
         uint256 until = jobs.groupsOf(job)[1].until;
         eq(until, time.time() - 1 + PERIOD, "a challenge period");
         vm.warp(until - 1);
-        demand(s, recordIn(0, 0));
+        request(s, recordIn(0, 0));
         refuses(IJobs.MatchesOpen.selector);
         jobs.finalize(job);
         uint256 id = jobs.groupsOf(job)[0].matchId;
@@ -52,34 +52,37 @@ contract LastSecondTest is Demanded {
         yes(jobs.claimsOf(job)[0].lost && jobs.claimsOf(job)[1].lost, "both have lost");
     }
 
-    /// @dev Of the trainers' roots there was a challenge period to demand.
-    function test_aRootThatWasRevealedCannotBeDemandedOfLater() public {
+    /// @dev Of the trainers' roots there was a challenge period to request.
+    function test_aRootThatWasRevealedCannotBeRequestedOfLater() public {
         uint256 job = runClaimed();
         vm.warp(jobs.jobOf(job).challengeEnd);
-        demandRefused(ofClaim(job), recordIn(0, 1), IJobs.WrongPhase.selector);
+        requestRefused(ofClaim(job), recordIn(0, 1), IJobs.WrongPhase.selector);
         jobs.finalize(job);
     }
 
-    /// @dev What is open since a former life of a root keeps nobody from demanding it.
-    function test_aPlaceOfAFormerLifeIsDemandedAnew() public {
+    /// @dev What is open since a former life of a root keeps nobody from requesting it.
+    function test_aPlaceOfAFormerLifeIsRequestedAnew() public {
         uint256 job = claimed(7);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
         Place memory place = recordIn(0, 0);
-        demandAs(HOSTILE, s, one(place));
+        requestAs(HOSTILE, s, one(place));
         uint256 deposit = depositsOf(s, one(leafIn(0, 0, 0, 0)));
         challenge(job, person(2), 8);
         winByDefault(job, 8); // the trainer gives it away
         challenge(job, person(3), 7);
-        eq(demands.demandOf(s, place).life, 1, "of the first life");
-        eq(demands.pending(s.jobs, job, 0, s.root, 2), 0, "nothing is open in this one");
+        eq(dataAvailability.requestOf(s, place).life, 1, "of the first life");
+        eq(dataAvailability.pending(s.jobs, job, 0, s.root, 2), 0, "nothing is open in this one");
         pass(5);
-        demand(s, place);
-        Demand memory d = demands.demandOf(s, place);
+        request(s, place);
+        DataRequest memory d = dataAvailability.requestOf(s, place);
         eq(d.life, 2, "of the second");
-        yes(d.demander == AUDITOR && d.state == DemandState.Open, "the auditor's");
+        yes(d.requester == AUDITOR && d.state == RequestState.Open, "the auditor's");
         eq(d.until, time.time() + PERIOD, "with a period of its own");
-        yes(demands.credit(HOSTILE) > 0 && demands.credit(HOSTILE) <= deposit, "the first deposit is back");
-        eq(demands.pending(s.jobs, job, 0, s.root, 1), 0, "nothing is open in the first life");
-        eq(demands.pending(s.jobs, job, 0, s.root, 2), 1, "one in the second");
+        yes(
+            dataAvailability.credit(HOSTILE) > 0 && dataAvailability.credit(HOSTILE) <= deposit,
+            "the first deposit is back"
+        );
+        eq(dataAvailability.pending(s.jobs, job, 0, s.root, 1), 0, "nothing is open in the first life");
+        eq(dataAvailability.pending(s.jobs, job, 0, s.root, 2), 1, "one in the second");
     }
 }

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Heard} from "../support/Heard.sol";
-import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {Rules} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 import {Reason} from "contracts/interfaces/IReferee.sol";
@@ -21,7 +21,7 @@ contract Mirror {
         panel.hear(submission, dispute);
     }
 
-    function ruled(uint256, uint8, Reason, address[] calldata) external {}
+    function onHearingDecided(uint256, uint8, Reason, address[] calldata) external {}
 }
 
 /// @notice A signer of a false verdict loses its bond to itself, before it loses it to whoever was right.
@@ -44,12 +44,13 @@ contract SelfSlashTest is Heard {
         panel.attest(hearingId, s, lie, abi.encodePacked(r, z, v));
         vm.prank(address(0xAAA));
         panel.appeal(hearingId, s, d);
-        Suit memory suit = Suit(address(panel), hearingId | 1, s.players, keccak256(abi.encode(d)));
-        Said memory nothing;
+        TrialTerms memory trialTerms =
+            TrialTerms(address(panel), hearingId | 1, s.players, keccak256(abi.encode(d)));
+        TrialPosition memory nothing;
         bytes32[2] memory shown = [dataRoot(7), bytes32(0)];
-        court.showOutputs(suit, d, nothing, shown);
+        court.showOutputs(trialTerms, d, nothing, shown);
         pass(1);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         pass(1);
         panel.proceed(hearingId, s);
         eq(panel.credit(address(0xAAA)), 0, "nothing of the bond is saved");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Demanded} from "../demands/Demanded.sol";
+import {Requested} from "../availability/Requested.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 
 /// @notice A trainer reveals zero as its logs, which no tree of several steps has as root. Once they are known to be withheld the job
-/// waits for no list of demands of them, as for no other logs.
-contract ZeroLogsTest is Demanded {
+/// waits for no list of requests of them, as for no other logs.
+contract ZeroLogsTest is Requested {
     using Trees for Tree;
     using Views for Jobs;
 
@@ -30,12 +30,12 @@ contract ZeroLogsTest is Demanded {
         jobs.reveal(job, c, 0, "salt");
     }
 
-    function test_aListOfDemandsOfZeroLogsDoesNotKeepAVoidJobFromItsEnd() public {
+    function test_aListOfRequestsOfZeroLogsDoesNotKeepAVoidJobFromItsEnd() public {
         uint256 job = _claimed();
         Subject memory s = Subject(IJobs(address(jobs)), job, 0);
-        demand(s, digests(1));
+        request(s, digests(1));
         pass(PERIOD + 1);
-        demands.close(s, digests(1));
+        dataAvailability.close(s, digests(1));
         yes(jobs.jobOf(job).finder == AUDITOR, "withheld, and known to be");
         otherClaimed(job, person(3));
         vm.warp(jobs.jobOf(job).challengeEnd - 1);
@@ -44,7 +44,7 @@ contract ZeroLogsTest is Demanded {
             for (uint64 i = 0; i < 256; ++i) {
                 list[i] = blocks(1, 0, from + i);
             }
-            demandAs(address(0xBAD), s, list);
+            requestAs(address(0xBAD), s, list);
         }
         pass(1);
         finalize(job);

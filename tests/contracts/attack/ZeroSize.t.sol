@@ -6,14 +6,14 @@ import {Runs} from "../support/Runs.sol";
 import {Statements} from "../support/Statements.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Dispute, Said, Stage, Suit} from "contracts/interfaces/ICourt.sol";
-import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
+import {Dispute, Stage, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
+import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, Terms} from "contracts/interfaces/IJobs.sol";
-import {Docket, Exhibit, Position, Record} from "contracts/interfaces/IReferee.sol";
+import {Exhibit, MatchTerms, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @notice ATTACK: a program with a tensor without elements whose other dimensions multiply to 2^40 or more. Nodes refuse it, but
 /// nothing keeps it from a chain. Were its size refused there in some order of the dimensions, whoever shows second in a trial
-/// could not show, and would lose, though right; and a demand for its data would have no answer.
+/// could not show, and would lose, though right; and a request for its data would have no answer.
 contract ZeroSizeTest is Market {
     using Views for Jobs;
 
@@ -106,28 +106,28 @@ contract ZeroSizeTest is Market {
         (roots[0], roots[1]) = (Runs.recordHash(_recordOf(_empty())), Runs.recordHash(_lie()));
         job = _claimed(who, roots);
         uint256 id = jobs.groupsOf(job)[0].matchId;
-        Docket memory d =
-            Docket([roots[0], roots[1]], [honest, liar], CLOCK, referee.matchCount(), _terms(2).program);
+        MatchTerms memory d =
+            MatchTerms([roots[0], roots[1]], [honest, liar], CLOCK, referee.matchCount(), _terms(2).program);
         Exhibit memory e;
         (e.record0, e.record1, e.structure) = (_recordOf(_empty()), _lie(), _structure());
         referee.submit(id, d, Position([roots[0], roots[1]], [roots[0], roots[1]], 0), e);
 
         Dispute memory dispute = Dispute([e.record0, e.record1], e.structure, 1);
-        Suit memory suit = Suit(
+        TrialTerms memory trialTerms = TrialTerms(
             address(panel),
             panel.hearingOf(address(referee), id) | 1,
             [honest, liar],
             keccak256(abi.encode(dispute))
         );
-        Said memory said;
-        court.showOutputs(suit, dispute, said, Statements.only(1, keccak256("anything")));
-        said.nodes[1] = keccak256("anything");
+        TrialPosition memory position;
+        court.showOutputs(trialTerms, dispute, position, Statements.only(1, keccak256("anything")));
+        position.nodes[1] = keccak256("anything");
         pass(CLOCK); // the last second
-        court.showOutputs(suit, dispute, said, Statements.only(0, _empty()));
-        eq(uint256(court.getTrial(court.trialOf(suit)).stage), uint256(Stage.Done), "concluded");
+        court.showOutputs(trialTerms, dispute, position, Statements.only(0, _empty()));
+        eq(uint256(court.getTrial(court.trialOf(trialTerms)).stage), uint256(Stage.Done), "concluded");
     }
 
-    // ------------------------------------------------------------------ before a demand
+    // ------------------------------------------------------------------ before a request
 
     /// @dev The data has no leaves, so the record and the tensor's type are all that there is to show.
     function test_anHonestClaimantAnswersWhereverTheZeroStands() public {
@@ -138,24 +138,24 @@ contract ZeroSizeTest is Market {
             Subject memory s = Subject(IJobs(address(jobs)), job, roots[0]);
             Place[] memory places = new Place[](1);
             places[0] = Place(Piece.Leaf, 0, 0, 256, 0);
-            uint256 deposit = demands.depositOf(Piece.Leaf, PRICE);
+            uint256 deposit = dataAvailability.depositOf(Piece.Leaf, PRICE);
             address auditor = person(uint160(_zeroAt + 11));
             vm.deal(auditor, deposit);
             vm.prank(auditor);
-            demands.demand{value: deposit}(s, places);
+            dataAvailability.request{value: deposit}(s, places);
 
             RecordPiece memory a;
             (a.record, a.checkpoint) = (_recordOf(_empty()), roots[0]);
             TensorPiece memory p;
             (p.shape.dtype, p.shape.dims, p.root) = (1, _dims(), _empty());
             vm.prank(who[0]);
-            demands.answerLeaf(s, places[0], a, p);
+            dataAvailability.provideLeaf(s, places[0], a, p);
             toTheEnd(job);
             finalize(job);
             eq(jobs.jobOf(job).acceptedRoot, roots[0], "the claim stands");
             credited(who[0], STAKE + REWARD, "what was paid in, and the reward");
-            yes(demands.credit(who[0]) > 0, "the answer is paid");
-            yes(demands.credit(auditor) + auditor.balance < deposit, "by who asked");
+            yes(dataAvailability.credit(who[0]) > 0, "the answer is paid");
+            yes(dataAvailability.credit(auditor) + auditor.balance < deposit, "by who asked");
         }
     }
 }

@@ -3,7 +3,7 @@ pragma solidity ^0.8.34;
 
 import {People} from "./People.sol";
 import {Stage as TrialStage, Trial} from "contracts/interfaces/ICourt.sol";
-import {Demand, DemandState, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {DataRequest, Place, RequestState, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
 import {Match, Phase} from "contracts/interfaces/IReferee.sol";
@@ -12,7 +12,7 @@ import {Match, Phase} from "contracts/interfaces/IReferee.sol";
 /// @notice Honest people and verifiers, who answer at once; everybody else does as he is told.
 ///
 /// Some jobs the honest watch from the beginning: there they claim the truth if nobody does, and again, behind whoever is left,
-/// when a claim of it was lost and fewer than two still speak for it; and they answer what is demanded of it, whoever claims it.
+/// when a claim of it was lost and fewer than two still speak for it; and they answer what is requested of it, whoever claims it.
 abstract contract Actors is People {
     struct Asked {
         Subject subject;
@@ -26,7 +26,7 @@ abstract contract Actors is People {
     uint256 private _matches;
     mapping(uint256 id => uint32[2]) private _clocks;
 
-    /// @dev What has been demanded and neither answered nor closed, and of which run.
+    /// @dev What has been requested and neither answered nor closed, and of which run.
     Asked[] internal asked;
 
     /// @dev Jobs in which the honest are ready to claim.
@@ -51,8 +51,8 @@ abstract contract Actors is People {
         for (uint256 i = asked.length; i > 0; --i) {
             Asked memory a = asked[i - 1];
             // NOTE: one that is late was made of others, who had lost the root before somebody honest claimed it.
-            bool inTime = time.time() <= demands.demandOf(a.subject, a.place).until;
-            if (inTime && _isHonestly(a.subject)) answerDemand(person(0), a.subject, a.place, TRUTH);
+            bool inTime = time.time() <= dataAvailability.requestOf(a.subject, a.place).until;
+            if (inTime && _isHonestly(a.subject)) answerRequest(person(0), a.subject, a.place, TRUTH);
             forgetAnswered(i - 1);
         }
     }
@@ -70,20 +70,20 @@ abstract contract Actors is People {
         return false;
     }
 
-    /// @dev Nobody can show any more what was demanded of those who claim the truth now: whoever stands behind them loses with them.
+    /// @dev Nobody can show any more what was requested of those who claim the truth now: whoever stands behind them loses with them.
     function isDoomed(uint256 job) internal view returns (bool) {
         (uint32 life,) = jobs.standing(job, rootOf(TRUTH));
         for (uint256 i = 0; i < asked.length; ++i) {
             Subject memory s = asked[i].subject;
             if (s.jobId != job || s.root != rootOf(TRUTH)) continue;
-            Demand memory d = demands.demandOf(s, asked[i].place);
+            DataRequest memory d = dataAvailability.requestOf(s, asked[i].place);
             if (d.life == life && time.time() >= d.until) return true;
         }
         return false;
     }
 
     function forgetAnswered(uint256 i) internal {
-        if (demands.demandOf(asked[i].subject, asked[i].place).state == DemandState.Open) return;
+        if (dataAvailability.requestOf(asked[i].subject, asked[i].place).state == RequestState.Open) return;
         asked[i] = asked[asked.length - 1];
         asked.pop();
     }

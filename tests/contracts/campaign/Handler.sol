@@ -2,10 +2,10 @@
 pragma solidity ^0.8.34;
 
 import {Ledger} from "./Ledger.sol";
-import {DemandState, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, RequestState, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {JobPhase, StakedClaim, Terms, Trainer} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase} from "contracts/interfaces/IPanel.sol";
-import {Docket, IReferee, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
+import {IReferee, Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What the fuzzer may do: one act of anybody at a time, whether it is allowed or not.
 contract Handler is Ledger {
@@ -24,12 +24,12 @@ contract Handler is Ledger {
         Wait,
         Enlist,
         Withdraw,
-        Demand,
+        DataRequest,
         /// @dev More pieces of one checkpoint at once than cost the least. NOTE: seldom, since each has to be answered.
         Flood,
         Answer,
         Close,
-        /// @dev A move with a position that is not the match's, or another match's docket. Done: it was refused for that.
+        /// @dev A move with a position that is not the match's, or another match's match terms. Done: it was refused for that.
         Misplace,
         Mistake,
         Pause,
@@ -63,7 +63,7 @@ contract Handler is Ledger {
         if (choice < 2 || watched.length == 0) return Act((seed >> 6) % 4);
         if (choice == 2) return Act.Wait;
         if (choice == 3) {
-            return asked.length == 0 ? Act.Demand : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
+            return asked.length == 0 ? Act.DataRequest : (seed >> 6) % 4 == 0 ? Act.Close : Act.Answer;
         }
         (uint256 id, Match memory m) = _match(seed >> 8);
         if (m.phase < Phase.Hearing && choice < 7) return choice < 5 ? Act.Misplace : Act.Mistake;
@@ -84,7 +84,7 @@ contract Handler is Ledger {
         if (kind == Act.Wait) return _wait(seed);
         if (kind == Act.Enlist) return enlist(HONEST_VERIFIERS + seed % 2);
         if (kind == Act.Withdraw) return _withdraw(seed);
-        if (kind == Act.Demand) return _demand(seed);
+        if (kind == Act.DataRequest) return _request(seed);
         if (kind == Act.Flood) return _flood(seed);
         if (kind == Act.Answer) return _answerOne(seed);
         if (kind == Act.Close) return _close(_late(seed >> 8));
@@ -111,7 +111,7 @@ contract Handler is Ledger {
         Position memory wrong = seed & 2 == 0 ? earlier(id) : here(other);
         if (keccak256(abi.encode(wrong)) == m.position) revert NotSo("it is another position");
         if (m.phase == Phase.Refine) seed |= 4;
-        _misled(id, m, seed, docket(id), wrong, IReferee.AnotherPosition.selector);
+        _misled(id, m, seed, matchTerms(id), wrong, IReferee.AnotherPosition.selector);
     }
 
     function _mistake(uint256 id, Match memory m, uint256 seed) private {
@@ -119,14 +119,14 @@ contract Handler is Ledger {
         if (other == id) revert NotSo("it is another match");
         // NOTE: what a side publishes of its trees or its record is bound to the position alone.
         seed = m.phase == Phase.Refine ? seed | 4 : seed & ~uint256(4);
-        _misled(id, m, seed, docket(other), here(id), IReferee.AnotherDocket.selector);
+        _misled(id, m, seed, matchTerms(other), here(id), IReferee.AnotherMatch.selector);
     }
 
     function _misled(
         uint256 id,
         Match memory m,
         uint256 seed,
-        Docket memory shown,
+        MatchTerms memory shown,
         Position memory at,
         bytes4 selector
     ) private {
@@ -137,8 +137,8 @@ contract Handler is Ledger {
         }
     }
 
-    /// @dev A move that the phase allows, with this docket and position.
-    function show(uint256 id, Match memory m, uint256 seed, Docket memory shown, Position memory at)
+    /// @dev A move that the phase allows, with this match terms and position.
+    function show(uint256 id, Match memory m, uint256 seed, MatchTerms memory shown, Position memory at)
         external
     {
         if (seed & 4 == 0) conclude(id, m, shown, at);
@@ -185,7 +185,7 @@ contract Handler is Ledger {
         if (isHonest(who)) {
             // NOTE: whoever cannot know the logs does not know which run is right.
             if (jobs.logsOf(job) == NONSENSE) revert NotSo("it can be followed");
-            if (isDoomed(job)) revert NotSo("what was demanded was shown");
+            if (isDoomed(job)) revert NotSo("what was requested was shown");
             return challenge(job, who, TRUTH, 0);
         }
         uint16 run = _runFor(who, seed >> 32);
@@ -245,16 +245,16 @@ contract Handler is Ledger {
     function _withdraw(uint256 seed) private {
         address who = person(uint160(seed >> 8) % PEOPLE);
         vm.prank(who);
-        if (seed & 3 == 0) demands.withdraw();
+        if (seed & 3 == 0) dataAvailability.withdraw();
         else if (seed & 3 == 1) panel.withdraw();
         else jobs.withdraw();
     }
 
-    // ------------------------------------------------------------------ demands
+    // ------------------------------------------------------------------ requests
 
-    function _demand(uint256 seed) private {
+    function _request(uint256 seed) private {
         uint256 job = _job(seed);
-        if (rounded[job] && (seed >> 12) & 1 == 0) return _demandLogs(job, seed, 1);
+        if (rounded[job] && (seed >> 12) & 1 == 0) return _requestLogs(job, seed, 1);
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
         Subject memory s = Subject(jobs, job, rootOf(run));
@@ -265,15 +265,15 @@ contract Handler is Ledger {
         if (place.piece == Piece.Leaf) {
             (place.tensor, place.part) = (uint16(255 + (seed >> 35) % 3), uint64(seed >> 40) & 1);
         }
-        if (demands.demandOf(s, place).state != DemandState.None) revert NotSo("it is new");
+        if (dataAvailability.requestOf(s, place).state != RequestState.None) revert NotSo("it is new");
         Place[] memory places = new Place[](1);
         places[0] = place;
-        demand(person(uint160(seed >> 24) % PEOPLE), s, places);
+        request(person(uint160(seed >> 24) % PEOPLE), s, places);
         asked.push(Asked(s, place, run));
     }
 
-    /// @dev NOTE: of a node without a log every page can be demanded.
-    function _demandLogs(uint256 job, uint256 seed, uint256 count) private {
+    /// @dev NOTE: of a node without a log every page can be requested.
+    function _requestLogs(uint256 job, uint256 seed, uint256 count) private {
         Subject memory s = Subject(jobs, job, jobs.logsOf(job));
         Place[] memory places = new Place[](count);
         Piece piece = count > 1 || (seed >> 34) & 1 == 0 ? Piece.Blocks : Piece.Digests;
@@ -282,29 +282,33 @@ contract Handler is Ledger {
             if (piece == Piece.Blocks) {
                 (places[i].node, places[i].part) = (uint32(seed >> 35) & 1, uint64(seed >> 96) + i);
             }
-            if (demands.demandOf(s, places[i]).state != DemandState.None) revert NotSo("it is new");
+            if (dataAvailability.requestOf(s, places[i]).state != RequestState.None) {
+                revert NotSo("it is new");
+            }
         }
-        demand(person(uint160(seed >> 24) % PEOPLE), s, places);
+        request(person(uint160(seed >> 24) % PEOPLE), s, places);
         for (uint64 i = 0; i < count; ++i) {
             asked.push(Asked(s, places[i], TRUTH));
         }
     }
 
     function _flood(uint256 seed) private {
-        if ((seed >> 80) & 7 != 0 || asked.length > demands.STEP()) revert NotSo("it is seldom");
+        if ((seed >> 80) & 7 != 0 || asked.length > dataAvailability.STEP()) revert NotSo("it is seldom");
         uint256 job = _job(seed);
-        if (rounded[job]) return _demandLogs(job, seed, demands.STEP() + 1);
+        if (rounded[job]) return _requestLogs(job, seed, dataAvailability.STEP() + 1);
         (,,, StakedClaim[] memory claims,) = jobs.viewOf(job);
         uint16 run = runOf[job][claims[(seed >> 16) % claims.length].owner];
         Subject memory s = Subject(jobs, job, rootOf(run));
-        Place[] memory places = new Place[](demands.STEP() + 1);
+        Place[] memory places = new Place[](dataAvailability.STEP() + 1);
         for (uint64 i = 0; i < places.length; ++i) {
             places[i] = Place(
                 Piece.Leaf, uint64(seed >> 32) & 1, uint32(seed >> 33) & 1, 300, uint64(seed >> 96) + i
             );
-            if (demands.demandOf(s, places[i]).state != DemandState.None) revert NotSo("they are new");
+            if (dataAvailability.requestOf(s, places[i]).state != RequestState.None) {
+                revert NotSo("they are new");
+            }
         }
-        demand(person(uint160(seed >> 24) % PEOPLE), s, places);
+        request(person(uint160(seed >> 24) % PEOPLE), s, places);
         for (uint64 i = 0; i < places.length; ++i) {
             asked.push(Asked(s, places[i], run));
         }
@@ -312,7 +316,7 @@ contract Handler is Ledger {
 
     function _answerOne(uint256 seed) private {
         uint256 i = (seed >> 8) % asked.length;
-        answerDemand(person(uint160(seed >> 24) % PEOPLE), asked[i].subject, asked[i].place, asked[i].run);
+        answerRequest(person(uint160(seed >> 24) % PEOPLE), asked[i].subject, asked[i].place, asked[i].run);
         forgetAnswered(i);
     }
 
@@ -320,12 +324,12 @@ contract Handler is Ledger {
     function _late(uint256 seed) private view returns (uint256 i) {
         for (uint256 n = 0; n < asked.length; ++n) {
             i = (seed + n) % asked.length;
-            if (time.time() > demands.demandOf(asked[i].subject, asked[i].place).until) return i;
+            if (time.time() > dataAvailability.requestOf(asked[i].subject, asked[i].place).until) return i;
         }
     }
 
     function _close(uint256 i) private {
-        demands.close(asked[i].subject, asked[i].place);
+        dataAvailability.close(asked[i].subject, asked[i].place);
         forgetAnswered(i);
     }
 
@@ -368,7 +372,7 @@ contract Handler is Ledger {
             }
         }
         // Phases of a job, then matches of claims in turn, each with a hearing, a trial and three signers who stand; the longest
-        // list of demands; and what the guardian may still have kept everything waiting.
+        // list of requests; and what the guardian may still have kept everything waiting.
         if (block.timestamp - began > 40 * (2 * CLOCK + 2 * PERIOD) + 512 * 60 + PAUSES) {
             _break("it took too long");
         }

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Actors} from "./Actors.sol";
-import {Demand} from "contracts/interfaces/IDemands.sol";
+import {DataRequest} from "contracts/interfaces/IDataAvailability.sol";
 import {Group, Job, JobPhase, StakedClaim, Trainer} from "contracts/interfaces/IJobs.sol";
 
 /// @title Ledger
@@ -34,15 +34,21 @@ abstract contract Ledger is Actors {
         for (uint256 i = 0; i < watched.length; ++i) {
             owedByPanel += panel.getHearing(hearingOf(watched[i])).bond;
         }
-        uint256 owedByDemands;
+        uint256 owedByRequests;
         for (uint256 i = 0; i < list.length; ++i) {
-            owedByDemands += demands.credit(list[i]);
+            owedByRequests += dataAvailability.credit(list[i]);
         }
         for (uint256 i = 0; i < asked.length; ++i) {
-            Demand memory d = demands.demandOf(asked[i].subject, asked[i].place);
-            owedByDemands += demands.depositAt(asked[i].place.piece, d.rank, uint256(d.price) * 1_000);
+            DataRequest memory d = dataAvailability.requestOf(asked[i].subject, asked[i].place);
+            owedByRequests += dataAvailability.depositAt(
+                asked[i].place.piece, d.rank, uint256(d.price) * 1_000
+            );
         }
-        eq(address(demands).balance, owedByDemands, "demands: balance = credits + deposits of open demands");
+        eq(
+            address(dataAvailability).balance,
+            owedByRequests,
+            "dataAvailability: balance = credits + deposits of open requests"
+        );
         eq(address(jobs).balance, owed, "jobs: balance = credits + stakes at risk + rewards in escrow");
         eq(
             address(panel).balance,
@@ -103,7 +109,7 @@ abstract contract Ledger is Actors {
             yes(alive || groups[g].matchId == 0, "a dead group plays no match");
             yes(alive || job.waiting != g + 1, "nor does it wait");
             yes(groups[g].matchId == 0 || job.waiting != g + 1, "who plays does not wait");
-            yes(groups[g].until <= job.settleEnd, "the job waits for every dead root");
+            yes(groups[g].until <= job.reclaimEnd, "the job waits for every dead root");
             (members, slots) = (members + groups[g].members.length, slots + groups[g].slots);
         }
         eq(playing, 2 * uint256(job.openMatches), "two groups a match");

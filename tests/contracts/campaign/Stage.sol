@@ -5,7 +5,7 @@ import {Positions, Step} from "../support/Positions.sol";
 import {Statements} from "../support/Statements.sol";
 import {Tiny} from "./Tiny.sol";
 import {Court} from "contracts/Court.sol";
-import {Demands} from "contracts/Demands.sol";
+import {DataAvailability} from "contracts/DataAvailability.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -13,7 +13,13 @@ import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Dispute, Said, Stage as TrialStage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
+import {
+    Dispute,
+    Stage as TrialStage,
+    Trial,
+    TrialPosition,
+    TrialTerms
+} from "contracts/interfaces/ICourt.sol";
 import {
     LogPiece,
     Piece,
@@ -22,11 +28,11 @@ import {
     StepProof,
     Subject,
     TensorPiece
-} from "contracts/interfaces/IDemands.sol";
+} from "contracts/interfaces/IDataAvailability.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
-import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
+import {Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Stage
 /// @notice All contracts, and every move of a match, a hearing or a trial as whoever makes it would, from the runs that the
@@ -51,9 +57,10 @@ abstract contract Stage is Tiny {
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee =
         Referee(deploy("Referee.sol:Referee", abi.encode(deploy("Judge.sol:Judge", ""), panel)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    DataAvailability internal dataAvailability =
+        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, COMMIT_AGE)));
 
     /// @dev What each account has computed, by job.
     mapping(uint256 job => mapping(address who => uint16)) internal runOf;
@@ -62,7 +69,7 @@ abstract contract Stage is Tiny {
     mapping(uint256 job => address) internal trainerOf;
     /// @dev All matches so far.
     uint256[] internal met;
-    mapping(uint256 id => Docket) private _dockets;
+    mapping(uint256 id => MatchTerms) private _matchTerms;
     mapping(uint256 id => Position) private _positions;
     /// @dev Where a match stood one move earlier; the empty one if it has not moved.
     mapping(uint256 id => Position) private _earlier;
@@ -79,19 +86,19 @@ abstract contract Stage is Tiny {
     /// @dev From now on a match that has just been opened, between these groups of the job, is known.
     function meet(uint256 id, uint256 job, Group[] memory groups, StakedClaim[] memory claims) internal {
         (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
-        Docket memory d;
+        MatchTerms memory d;
         for (uint256 side = 0; side < 2; ++side) {
             Group memory group = groups[side == 0 ? group0 : group1];
             (d.roots[side], d.players[side]) = (group.root, claims[group.members[group.spokesman]].owner);
         }
         (d.clock, d.program, d.number) = (CLOCK, program(rounded[job]), referee.matchCount());
         while (uint256(keccak256(abi.encode(jobs, job, d))) != id) --d.number;
-        (_dockets[id], _positions[id]) = (d, Positions.opened(d));
+        (_matchTerms[id], _positions[id]) = (d, Positions.opened(d));
         met.push(id);
     }
 
-    function docket(uint256 id) internal view returns (Docket memory) {
-        return _dockets[id];
+    function matchTerms(uint256 id) internal view returns (MatchTerms memory) {
+        return _matchTerms[id];
     }
 
     function here(uint256 id) internal view returns (Position memory) {
@@ -107,7 +114,7 @@ abstract contract Stage is Tiny {
     }
 
     function playerOf(uint256 id, uint256 side) internal view returns (address) {
-        return _dockets[id].players[side];
+        return _matchTerms[id].players[side];
     }
 
     function _runOf(uint256 id, Match memory m, uint256 side) private view returns (uint16) {
@@ -115,7 +122,9 @@ abstract contract Stage is Tiny {
     }
 
     /// @dev What a side can do by itself, once.
-    function publish(uint256 id, Match memory m, uint8 side, Docket memory d, Position memory at) internal {
+    function publish(uint256 id, Match memory m, uint8 side, MatchTerms memory d, Position memory at)
+        internal
+    {
         uint16 run = _runOf(id, m, side);
         if (m.phase == Phase.Walk) {
             referee.reveal(id, at, side, childrenOf(run, m));
@@ -130,11 +139,11 @@ abstract contract Stage is Tiny {
     }
 
     function publish(uint256 id, Match memory m, uint8 side) internal {
-        publish(id, m, side, docket(id), here(id));
+        publish(id, m, side, matchTerms(id), here(id));
     }
 
     /// @dev What anybody can do who knows both runs.
-    function conclude(uint256 id, Match memory m, Docket memory d, Position memory at) internal {
+    function conclude(uint256 id, Match memory m, MatchTerms memory d, Position memory at) internal {
         (uint16 run0, uint16 run1) = (_runOf(id, m, 0), _runOf(id, m, 1));
         if (m.phase == Phase.Open) return referee.submit(id, d, at, exhibitOf(run0, run1, m));
         bytes32[] memory nodes0 = childrenOf(run0, m);
@@ -150,7 +159,7 @@ abstract contract Stage is Tiny {
     }
 
     function conclude(uint256 id, Match memory m) internal {
-        conclude(id, m, docket(id), here(id));
+        conclude(id, m, matchTerms(id), here(id));
     }
 
     function _single(bytes32 node) private pure returns (bytes32[] memory list) {
@@ -185,7 +194,7 @@ abstract contract Stage is Tiny {
             jobId: m.jobId,
             step: m.end,
             node: uint32(m.index),
-            players: _dockets[id].players,
+            players: _matchTerms[id].players,
             records: _positions[id].node,
             dispute: keccak256(abi.encode(disputeOf(id, m)))
         });
@@ -221,7 +230,7 @@ abstract contract Stage is Tiny {
         uint256 hearingId = hearingOf(id);
         HearingPhase phase = panel.getHearing(hearingId).phase;
         if (phase == HearingPhase.Trial || phase == HearingPhase.Stand) {
-            return _try(address(court), abi.encodeCall(court.timeout, (_suitOf(id, m))));
+            return _try(address(court), abi.encodeCall(court.timeout, (_trialTermsOf(id, m))));
         }
         Submission memory s = submissionOf(id, m);
         return _try(address(panel), abi.encodeCall(panel.proceed, (hearingId, s)))
@@ -242,13 +251,13 @@ abstract contract Stage is Tiny {
         return h.side == 0 ? (value0, _valueOf(h.verdict)) : (_valueOf(h.verdict), value1);
     }
 
-    function _suitOf(uint256 id, Match memory m) private view returns (Suit memory suit) {
+    function _trialTermsOf(uint256 id, Match memory m) private view returns (TrialTerms memory trialTerms) {
         uint256 hearingId = hearingOf(id);
         Hearing memory h = panel.getHearing(hearingId);
         (uint256 value0, uint256 value1) = triedOf(id, m);
         bytes32 hash = keccak256(abi.encode(dispute(m.jobId, value0, value1)));
-        suit = Suit(address(panel), hearingId | h.trials, _dockets[id].players, hash);
-        if (h.phase == HearingPhase.Stand) suit.players[1 - h.side] = h.defendant;
+        trialTerms = TrialTerms(address(panel), hearingId | h.trials, _matchTerms[id].players, hash);
+        if (h.phase == HearingPhase.Stand) trialTerms.players[1 - h.side] = h.defendant;
     }
 
     function _valueOf(bytes32 record) internal view returns (uint256 value) {
@@ -256,56 +265,60 @@ abstract contract Stage is Tiny {
     }
 
     function trialOf(uint256 id, Match memory m) internal view returns (Trial memory) {
-        return court.getTrial(court.trialOf(_suitOf(id, m)));
+        return court.getTrial(court.trialOf(_trialTermsOf(id, m)));
     }
 
     /// @dev Shows a side's output; then, with both outputs known, compares and computes.
     function playTrial(uint256 id, Match memory m, uint8 side) internal {
         Trial memory t = trialOf(id, m);
-        Suit memory suit = _suitOf(id, m);
+        TrialTerms memory trialTerms = _trialTermsOf(id, m);
         (uint256 value0, uint256 value1) = triedOf(id, m);
         Dispute memory d = dispute(m.jobId, value0, value1);
         Inputs memory none;
-        Said memory said;
+        TrialPosition memory position;
         if (t.stage == TrialStage.Outputs && t.posted & (1 << side) == 0) {
-            if (t.posted != 0) said.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);
-            court.showOutputs(suit, d, said, Statements.only(side, dataRoot(side == 0 ? value0 : value1)));
+            if (t.posted != 0) position.nodes[1 - side] = dataRoot(side == 0 ? value1 : value0);
+            court.showOutputs(
+                trialTerms, d, position, Statements.only(side, dataRoot(side == 0 ? value0 : value1))
+            );
         } else if (t.stage == TrialStage.Leaf) {
             LogBlock memory log;
-            said.nodes = [dataRoot(value0), dataRoot(value1)];
-            court.compare(suit, d, said, leafOf(value0), leafOf(value1), none, log);
+            position.nodes = [dataRoot(value0), dataRoot(value1)];
+            court.compare(trialTerms, d, position, leafOf(value0), leafOf(value1), none, log);
         } else if (t.stage == TrialStage.Step) {
             bytes memory first = new bytes(8);
-            said = Statements.found([uint64(value0), uint64(value1)], first);
-            court.judge(suit, d, said, none, first, new Opening[](0));
+            position = Statements.found([uint64(value0), uint64(value1)], first);
+            court.judge(trialTerms, d, position, none, first, new Opening[](0));
         }
     }
 
-    // ------------------------------------------------------------------ demands
+    // ------------------------------------------------------------------ requests
 
-    function demand(address who, Subject memory s, Place[] memory places) internal {
-        (uint256 open, uint256 others) = demands.openOf(s, places[0]);
+    function request(address who, Subject memory s, Place[] memory places) internal {
+        (uint256 open, uint256 others) = dataAvailability.openOf(s, places[0]);
         uint256 price = (jobs.feeOf(s.jobId) + 999) / 1_000 * 1_000;
         uint256 deposit;
         for (uint256 i = 0; i < places.length; ++i) {
-            deposit += demands.depositAt(places[i].piece, others + (open + i) / demands.STEP(), price);
+            deposit += dataAvailability.depositAt(
+                places[i].piece, others + (open + i) / dataAvailability.STEP(), price
+            );
         }
         vm.prank(who);
-        demands.demand{value: deposit}(s, places);
+        dataAvailability.request{value: deposit}(s, places);
     }
 
     /// @dev As anybody can who has the run.
-    function answerDemand(address who, Subject memory s, Place memory place, uint16 run) internal {
+    function answerRequest(address who, Subject memory s, Place memory place, uint16 run) internal {
         if (place.piece == Piece.Digests) {
             StepProof memory step = stepProof();
             vm.prank(who);
-            return demands.answerDigests(s, place, new bytes32[](2), new bytes32[](0), step);
+            return dataAvailability.provideDigests(s, place, new bytes32[](2), new bytes32[](0), step);
         }
         if (place.piece == Piece.Blocks) {
             LogPiece memory none;
             (none.logPath, none.step) = (new bytes32[](1), stepProof());
             vm.prank(who);
-            return demands.answerBlocks(s, place, none);
+            return dataAvailability.provideBlocks(s, place, none);
         }
         uint64 step = 2 * (place.tree + 1);
         uint256 value = valueOf(run, step, place.node);
@@ -315,13 +328,13 @@ abstract contract Stage is Tiny {
         (r.checkpoint, r.checkpointPath) = (checkpoint(run, step), _single(checkpoint(run, 6 - step)));
         if (place.piece == Piece.Record) {
             vm.prank(who);
-            return demands.answerRecord(s, place, r);
+            return dataAvailability.provideRecord(s, place, r);
         }
         TensorPiece memory t;
         // NOTE: there is one output, of one leaf.
         if (place.tensor == 256) (t.shape.dtype, t.root) = (1, dataRoot(value));
         if (place.tensor == 256 && place.part == 0) t.leaf = leafOf(value);
         vm.prank(who);
-        demands.answerLeaf(s, place, r, t);
+        dataAvailability.provideLeaf(s, place, r, t);
     }
 }

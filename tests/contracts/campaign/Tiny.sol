@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
-import {StepProof} from "contracts/interfaces/IDemands.sol";
+import {StepProof} from "contracts/interfaces/IDataAvailability.sol";
 import {Program} from "contracts/interfaces/IJobs.sol";
 import {Exhibit, Match, Record} from "contracts/interfaces/IReferee.sol";
 

@@ -3,56 +3,60 @@ pragma solidity ^0.8.34;
 
 import {Base} from "../Base.t.sol";
 import {Encodings} from "contracts/commit/Encodings.sol";
-import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
-import {Docket} from "contracts/interfaces/IReferee.sol";
+import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
+import {MatchTerms} from "contracts/interfaces/IReferee.sol";
 
 /// @notice Structs that lie in calldata have the hashes of their encodings, and of nothing else.
 contract EncodingsTest is Base {
     // ------------------------------------------------------------------ as they lie
 
-    function hashOf(address jobs, uint256 jobId, Docket calldata docket) external pure returns (bytes32) {
-        return Encodings.hash(jobs, jobId, docket);
+    function hashOf(address jobs, uint256 jobId, MatchTerms calldata matchTerms)
+        external
+        pure
+        returns (bytes32)
+    {
+        return Encodings.hash(jobs, jobId, matchTerms);
     }
 
     function hashOf(Dispute calldata dispute) external pure returns (bytes32) {
         return Encodings.hash(dispute);
     }
 
-    function hashOf(Suit calldata suit) external pure returns (bytes32) {
-        return Encodings.hash(suit);
+    function hashOf(TrialTerms calldata trialTerms) external pure returns (bytes32) {
+        return Encodings.hash(trialTerms);
     }
 
-    function hashOf(Said calldata said) external pure returns (bytes32) {
-        return Encodings.hash(said);
+    function hashOf(TrialPosition calldata position) external pure returns (bytes32) {
+        return Encodings.hash(position);
     }
 
     // ------------------------------------------------------------------ the same
 
-    function testFuzz_aDocket(address jobs, uint256 jobId, Docket memory docket) public view {
-        eq(this.hashOf(jobs, jobId, docket), keccak256(abi.encode(jobs, jobId, docket)), "docket");
+    function testFuzz_matchTerms(address jobs, uint256 jobId, MatchTerms memory matchTerms) public view {
+        eq(this.hashOf(jobs, jobId, matchTerms), keccak256(abi.encode(jobs, jobId, matchTerms)), "matchTerms");
     }
 
     function testFuzz_aDispute(Dispute memory dispute) public view {
         eq(this.hashOf(dispute), keccak256(abi.encode(dispute)), "dispute");
     }
 
-    function testFuzz_aSuit(Suit memory suit) public view {
-        eq(this.hashOf(suit), keccak256(abi.encode(suit)), "suit");
+    function testFuzz_trialTerms(TrialTerms memory trialTerms) public view {
+        eq(this.hashOf(trialTerms), keccak256(abi.encode(trialTerms)), "trialTerms");
     }
 
-    function testFuzz_whatWasSaid(Said memory said) public view {
-        eq(this.hashOf(said), keccak256(abi.encode(said)), "said");
+    function testFuzz_trialPosition(TrialPosition memory position) public view {
+        eq(this.hashOf(position), keccak256(abi.encode(position)), "position");
     }
 
     function test_emptyOnes() public view {
-        Docket memory docket;
+        MatchTerms memory matchTerms;
         Dispute memory dispute;
-        Suit memory suit;
-        Said memory said;
-        testFuzz_aDocket(address(0), 0, docket);
+        TrialTerms memory trialTerms;
+        TrialPosition memory position;
+        testFuzz_matchTerms(address(0), 0, matchTerms);
         testFuzz_aDispute(dispute);
-        testFuzz_aSuit(suit);
-        testFuzz_whatWasSaid(said);
+        testFuzz_trialTerms(trialTerms);
+        testFuzz_trialPosition(position);
     }
 
     /// @dev To a word, and a byte less and more.
@@ -89,11 +93,12 @@ contract EncodingsTest is Base {
     }
 
     function test_dirtyWordsHaveAnotherHash() public view {
-        Suit memory suit;
-        suit.bench = address(0xBEAC);
-        bytes memory call = abi.encodeWithSignature("hashOf((address,uint256,address[2],bytes32))", suit);
+        TrialTerms memory trialTerms;
+        trialTerms.client = address(0xBEAC);
+        bytes memory call =
+            abi.encodeWithSignature("hashOf((address,uint256,address[2],bytes32))", trialTerms);
         bytes32 want = _hashed(call);
-        eq(want, keccak256(abi.encode(suit)), "clean");
+        eq(want, keccak256(abi.encode(trialTerms)), "clean");
         call[4] = 0x01;
         yes(_hashed(call) != want, "dirt above an address");
     }

@@ -14,11 +14,11 @@ contract LogReader {
         return Logs.entryOf(log, count, element, shown);
     }
 
-    function said(bytes calldata entries, uint256 place, uint256 places)
+    function readEntry(bytes calldata entries, uint256 place, uint256 places)
         external
         pure
         returns (Entry memory)
     {
-        return Logs.said(entries, place, places);
+        return Logs.readEntry(entries, place, places);
     }
 }

@@ -45,7 +45,7 @@ contract CrowdTest is Market {
         yes(gas <= want + want / 50 && want <= gas + gas / 50, string.concat(move, ": ", vm.toString(gas)));
     }
 
-    /// @dev A claim that waits, one that is paired, one behind a root, and what demands ask for.
+    /// @dev A claim that waits, one that is paired, one behind a root, and what requests ask for.
     function _claims(uint256 others) private {
         uint256 job = _crowd(others);
         if (jobs.jobOf(job).waiting != 0) challenge(job, _liar(5000), 3);

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Views} from "../support/Views.sol";
 import {Siege} from "./Siege.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDemands.sol";
+import {Piece, Place, RecordPiece, Subject, TensorPiece} from "contracts/interfaces/IDataAvailability.sol";
 import {Group, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
 
 /// @notice How long liars put the end of a job off, and what it costs them and the honest challenger: each attack that is known,
@@ -132,9 +132,9 @@ contract DelayTest is Siege {
         _measure("3 at once, and all pauses", 0, PAUSES);
     }
 
-    /// @dev As many places as may be are demanded of a lie, at all times, and each is answered as late as it may be: measured is the
+    /// @dev As many places as may be are requested of a lie, at all times, and each is answered as late as it may be: measured is the
     /// challenge phase.
-    function test_demands() public {
+    function test_requests() public {
         besiege(_list(LIE, 1));
         uint256 before = jobs.jobOf(_job).challengeEnd;
         uint64 answered;
@@ -145,26 +145,27 @@ contract DelayTest is Siege {
         (shown.record, shown.checkpoint) = (record(LIE), root(LIE));
         TensorPiece memory none;
         while (jobs.phaseOf(_job) == JobPhase.Challenge) {
-            (uint256 open,) = demands.openOf(subject, places[0]);
+            (uint256 open,) = dataAvailability.openOf(subject, places[0]);
             places[0].part = answered + 1;
             // In the last second, or what comes next finds no place.
             if (
                 open > 400
                     || (open > 0
-                        && demands.demandOf(subject, places[0]).until < currentSecond() + PERIOD / 50)
+                        && dataAvailability.requestOf(subject, places[0]).until
+                            < currentSecond() + PERIOD / 50)
             ) {
-                demands.answerLeaf(subject, places[0], shown, none);
+                dataAvailability.provideLeaf(subject, places[0], shown, none);
                 (answered, open) = (answered + 1, open - 1);
             }
             places[0].part = uint64(answered + open + 1);
-            uint256 deposit = demands.depositAt(Piece.Leaf, open / demands.STEP(), PRICE);
+            uint256 deposit = dataAvailability.depositAt(Piece.Leaf, open / dataAvailability.STEP(), PRICE);
             vm.deal(address(this), deposit);
-            demands.demand{value: deposit}(subject, places);
+            dataAvailability.request{value: deposit}(subject, places);
             pass(PERIOD / 100);
         }
         uint256 later = jobs.jobOf(_job).challengeEnd - before;
         eq(later, 4 * (2 * PERIOD) + 61_440, "the limit");
-        vm.snapshotValue("delay", "the challenge phase by demands, s", later);
+        vm.snapshotValue("delay", "the challenge phase by dataAvailability, s", later);
     }
 
     // ------------------------------------------------------------------ measuring

@@ -5,9 +5,9 @@ import {Market} from "../support/Market.sol";
 import {Statements} from "../support/Statements.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Dispute, Said} from "contracts/interfaces/ICourt.sol";
+import {Dispute, TrialPosition} from "contracts/interfaces/ICourt.sol";
 import {Group, Job, JobPhase} from "contracts/interfaces/IJobs.sol";
-import {Docket} from "contracts/interfaces/IReferee.sol";
+import {MatchTerms} from "contracts/interfaces/IReferee.sol";
 
 /// @title Siege
 /// @notice A job under siege: liars who draw every match out as long as the rules let them, and one honest challenger who answers
@@ -109,7 +109,7 @@ abstract contract Siege is Market {
     function _take(uint256 id) private {
         if (_known[id]) return;
         _known[id] = true;
-        Docket memory d = docket(id);
+        MatchTerms memory d = matchTerms(id);
         Play storage p = _plays.push();
         (p.id, p.at) = (id, currentSecond() + CLOCK);
         (p.outputs[0], p.outputs[1]) = (outputOf(d.roots[0]), outputOf(d.roots[1]));
@@ -143,7 +143,7 @@ abstract contract Siege is Market {
             _appealed(id, p.loser, right);
             p.at = currentSecond() + CLOCK + 1;
         } else {
-            court.timeout(suitOf(id, disputeOf(id)));
+            court.timeout(trialTermsOf(id, disputeOf(id)));
             uint32[2] memory groups = p.groups;
             _plays[next] = _plays[_plays.length - 1];
             _plays.pop();
@@ -164,13 +164,13 @@ abstract contract Siege is Market {
     }
 
     function _appealed(uint256 id, uint8 loser, uint256 right) private {
-        address who = docket(id).players[loser];
+        address who = matchTerms(id).players[loser];
         vm.deal(who, who.balance + STAKE);
         _liars += STAKE;
         appeal(id, who);
         Dispute memory d = disputeOf(id);
-        Said memory nothing;
-        court.showOutputs(suitOf(id, d), d, nothing, Statements.only(1 - loser, dataRoot(right)));
+        TrialPosition memory nothing;
+        court.showOutputs(trialTermsOf(id, d), d, nothing, Statements.only(1 - loser, dataRoot(right)));
     }
 
     /// @dev Plays to the end, and has everybody collect. Gives the seconds from the end of the challenge phase to that of the job.
@@ -179,7 +179,7 @@ abstract contract Siege is Market {
             onEvent();
         }
         Job memory job = jobs.jobOf(_job);
-        uint256 end = job.settleEnd > job.challengeEnd ? job.settleEnd : job.challengeEnd;
+        uint256 end = job.reclaimEnd > job.challengeEnd ? job.reclaimEnd : job.challengeEnd;
         if (time.time() < end) pass(end - time.time());
         uint256 took = currentSecond() - job.challengeEnd;
         finalize(_job);

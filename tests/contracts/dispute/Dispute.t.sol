@@ -10,7 +10,7 @@ import {Large} from "./Large.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
 import {Case, Opened} from "contracts/element/IRule.sol";
-import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {Opening} from "contracts/interfaces/IExaminer.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {Exhibit} from "contracts/interfaces/IReferee.sol";
@@ -20,11 +20,11 @@ import {Exhibit} from "contracts/interfaces/IReferee.sol";
 /// forge-config: default.isolate = true
 contract DisputeGasTest is Disputing {
     using Spines for Spine;
-    using Statements for Said;
+    using Statements for TrialPosition;
     using Trees for Tree;
 
-    Suit private _suit;
-    Said private _said;
+    TrialTerms private _trialTerms;
+    TrialPosition private _trialPosition;
 
     // ------------------------------------------------------------------ the disputes
 
@@ -91,7 +91,7 @@ contract DisputeGasTest is Disputing {
             flush(TRAINER, address(referee));
             calls.push(abi.encodeCall(referee.openRecord, (matchId, here, 1, e.record1)));
         }
-        calls.push(abi.encodeCall(referee.submit, (matchId, docket, here, e)));
+        calls.push(abi.encodeCall(referee.submit, (matchId, matchTerms, here, e)));
         flush(CHALLENGER, address(referee), shown ? "open a record, submit" : "refine, descend twice, submit");
     }
 
@@ -144,7 +144,7 @@ contract DisputeGasTest is Disputing {
     function _descend(Step memory step, bool shown) private {
         calls.push(
             abi.encodeCall(
-                referee.descend, (matchId, docket, here, step.way, step.previous, step.previousPath)
+                referee.descend, (matchId, matchTerms, here, step.way, step.previous, step.previousPath)
             )
         );
         here.node = [step.way.node0, step.way.node1];
@@ -161,7 +161,9 @@ contract DisputeGasTest is Disputing {
 
     function _refine(uint8 side) private {
         Tree memory tree = Large.run(k, side, true);
-        calls.push(abi.encodeCall(referee.refine, (matchId, docket, here, side, tree.root(), tree.path(999))));
+        calls.push(
+            abi.encodeCall(referee.refine, (matchId, matchTerms, here, side, tree.root(), tree.path(999)))
+        );
         here.root[side] = tree.root();
     }
 
@@ -175,7 +177,7 @@ contract DisputeGasTest is Disputing {
             jobId: job,
             step: Large.STEP,
             node: Large.NODE,
-            players: docket.players,
+            players: matchTerms.players,
             records: here.node,
             dispute: keccak256(abi.encode(Large.dispute(k)))
         });
@@ -196,31 +198,35 @@ contract DisputeGasTest is Disputing {
     function _try(bool shown) private {
         uint256 hearingId = panel.hearingOf(address(referee), matchId);
         Dispute memory d = Large.dispute(k);
-        _suit = Suit(address(panel), hearingId | 1, docket.players, keccak256(abi.encode(d)));
+        _trialTerms = TrialTerms(address(panel), hearingId | 1, matchTerms.players, keccak256(abi.encode(d)));
         Spine memory spine = Large.output(k);
         bytes32[2] memory roots = [spine.root(0), shown ? bytes32(0) : spine.root(1)];
-        calls.push(abi.encodeCall(court.showOutputs, (_suit, d, _said, roots)));
-        _said = _said.shown(0, spine.root(0));
+        calls.push(abi.encodeCall(court.showOutputs, (_trialTerms, d, _trialPosition, roots)));
+        _trialPosition = _trialPosition.shown(0, spine.root(0));
         if (shown) {
             flush(TRAINER, address(court), "show an output");
             roots = [bytes32(0), spine.root(1)];
-            calls.push(abi.encodeCall(court.showOutputs, (_suit, d, _said, roots)));
+            calls.push(abi.encodeCall(court.showOutputs, (_trialTerms, d, _trialPosition, roots)));
             flush(CHALLENGER, address(court), "show an output");
         }
-        _said = _said.shown(1, spine.root(1));
+        _trialPosition = _trialPosition.shown(1, spine.root(1));
         for (uint256 from = spine.depth; from > 0;) {
             uint256 to = shown ? (from > 4 ? from - 4 : 0) : 0;
             if (shown) {
                 calls.push(
-                    abi.encodeCall(court.reveal, (_suit, _said, 0, spine.children(0, from, from - to)))
+                    abi.encodeCall(
+                        court.reveal, (_trialTerms, _trialPosition, 0, spine.children(0, from, from - to))
+                    )
                 );
                 flush(TRAINER, address(court), "reveal children of an output");
                 calls.push(
-                    abi.encodeCall(court.reveal, (_suit, _said, 1, spine.children(1, from, from - to)))
+                    abi.encodeCall(
+                        court.reveal, (_trialTerms, _trialPosition, 1, spine.children(1, from, from - to))
+                    )
                 );
             }
-            calls.push(abi.encodeCall(court.descend, (_suit, d, _said, _way(spine, from, to))));
-            _said = _said.walked(_way(spine, from, to));
+            calls.push(abi.encodeCall(court.descend, (_trialTerms, d, _trialPosition, _way(spine, from, to))));
+            _trialPosition = _trialPosition.walked(_way(spine, from, to));
             if (shown) flush(CHALLENGER, address(court), "reveal children of an output and descend");
             from = to;
         }
@@ -232,24 +238,28 @@ contract DisputeGasTest is Disputing {
         LogBlock memory none;
         (bytes memory leaf0, bytes memory leaf1) = (Large.leaf(k, 2, 0), Large.leaf(k, 2, 1));
         if (shown) {
-            calls.push(abi.encodeCall(court.showLeaf, (_suit, _said, 0, leaf0)));
+            calls.push(abi.encodeCall(court.showLeaf, (_trialTerms, _trialPosition, 0, leaf0)));
             flush(TRAINER, address(court), "show a leaf");
-            calls.push(abi.encodeCall(court.showLeaf, (_suit, _said, 1, leaf1)));
+            calls.push(abi.encodeCall(court.showLeaf, (_trialTerms, _trialPosition, 1, leaf1)));
         }
-        calls.push(abi.encodeCall(court.compare, (_suit, d, _said, leaf0, leaf1, Large.inputs(k), none)));
+        calls.push(
+            abi.encodeCall(
+                court.compare, (_trialTerms, d, _trialPosition, leaf0, leaf1, Large.inputs(k), none)
+            )
+        );
         flush(
             CHALLENGER, address(court), shown ? "show a leaf, compare" : "show both outputs, descend, compare"
         );
         uint256 at = (Large.element(k) % 256) * 4;
         (, bytes memory first) = rule.begin(_case());
-        _said = Statements.found([_bits(leaf0, at), _bits(leaf1, at)], first);
+        _trialPosition = Statements.found([_bits(leaf0, at), _bits(leaf1, at)], first);
     }
 
     /// @dev All steps in two rounds.
     function _chain(Dispute memory d) private {
         bytes memory agreed;
         for (uint256 round = 0; round < 2; ++round) {
-            uint64[] memory places = court.places(court.trialOf(_suit));
+            uint64[] memory places = court.places(court.trialOf(_trialTerms));
             uint256 at = 0;
             while (places[at] <= Large.TERM) ++at;
             agreed = _state(round, at - 1);
@@ -258,16 +268,18 @@ contract DisputeGasTest is Disputing {
             for (uint256 i = 0; i + 1 < places.length; ++i) {
                 states = abi.encodePacked(states, _state(round, i));
             }
-            calls.push(abi.encodeCall(court.post, (_suit, _said, states)));
+            calls.push(abi.encodeCall(court.post, (_trialTerms, _trialPosition, states)));
             flush(TRAINER, address(court), "post states");
-            _said = _said.posted(states);
-            calls.push(abi.encodeCall(court.answer, (_suit, _said, states, at, truth)));
-            _said = _said.answered(states, 8, at, truth);
+            _trialPosition = _trialPosition.posted(states);
+            calls.push(abi.encodeCall(court.answer, (_trialTerms, _trialPosition, states, at, truth)));
+            _trialPosition = _trialPosition.answered(states, 8, at, truth);
             if (round == 0 || k > 8192) flush(CHALLENGER, address(court), "answer");
         }
         Opening[] memory openings = new Opening[](2);
         (openings[0], openings[1]) = (Large.opening(k, 0), Large.opening(k, 1));
-        calls.push(abi.encodeCall(court.judge, (_suit, d, _said, Large.inputs(k), agreed, openings)));
+        calls.push(
+            abi.encodeCall(court.judge, (_trialTerms, d, _trialPosition, Large.inputs(k), agreed, openings))
+        );
         if (k == 8192) return flush(CHALLENGER, address(court), "answer, judge");
         uint256 used = flush(CHALLENGER, address(court));
         vm.snapshotValue("dispute", "judge one step of mm, K = 65,536", used);

@@ -6,7 +6,7 @@ import {Positions} from "../support/Positions.sol";
 import {Tree, Trees} from "../support/Trees.sol";
 import {Large} from "./Large.sol";
 import {Court} from "contracts/Court.sol";
-import {Demands} from "contracts/Demands.sol";
+import {DataAvailability} from "contracts/DataAvailability.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -14,7 +14,7 @@ import {Timekeeper} from "contracts/Timekeeper.sol";
 import {VerifierRegistry} from "contracts/VerifierRegistry.sol";
 import {IRule} from "contracts/element/IRule.sol";
 import {Claim, Group, Job, StakedClaim, Terms} from "contracts/interfaces/IJobs.sol";
-import {Docket, Position} from "contracts/interfaces/IReferee.sol";
+import {MatchTerms, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @title Disputing
 /// @notice The contracts, a job whose trainer is wrong and whose challenger is right, and what their transactions cost.
@@ -32,9 +32,10 @@ abstract contract Disputing is Base {
         Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(address(0x60A4D), 30 days)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    DataAvailability internal dataAvailability =
+        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, 1)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, 1)));
     IRule internal rule = IRule(deploy("Contractions.sol:Contractions", ""));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
@@ -46,7 +47,7 @@ abstract contract Disputing is Base {
     uint64 internal k = 8192;
     uint256 internal job;
     uint256 internal matchId;
-    Docket internal docket;
+    MatchTerms internal matchTerms;
     Position internal here;
     /// @dev The moves of the next transaction.
     bytes[] internal calls;
@@ -105,13 +106,14 @@ abstract contract Disputing is Base {
 
         (,,,, Group[] memory groups) = jobs.viewOf(job);
         matchId = groups[0].matchId;
-        (docket.roots, docket.players) = ([groups[0].root, groups[1].root], [TRAINER, CHALLENGER]);
-        (docket.clock, docket.number, docket.program) = (1 days, referee.matchCount(), Large.program(k));
-        here = Positions.opened(docket);
+        (matchTerms.roots, matchTerms.players) = ([groups[0].root, groups[1].root], [TRAINER, CHALLENGER]);
+        (matchTerms.clock, matchTerms.number, matchTerms.program) =
+        (1 days, referee.matchCount(), Large.program(k));
+        here = Positions.opened(matchTerms);
         // The opening by itself: the same call, as a transaction of its own instead of a part of the challenge. NOTE: so with
         // a base cost and calldata that a challenge does not pay for it, and without what Jobs notes of the match.
         vm.prank(address(jobs));
-        referee.open(job, docket.roots, docket.players, docket.clock, docket.program);
+        referee.open(job, matchTerms.roots, matchTerms.players, matchTerms.clock, matchTerms.program);
         sum = _used();
         challenged -= sum;
         _saved("open", sum);

@@ -60,7 +60,7 @@ contract ChallengesTest is Market {
 
     /// @dev On a chain of blocks of 12 seconds, where commitments are to be four of them old.
     function _aged(uint32 age) private {
-        jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, age)));
+        jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, age)));
     }
 
     /// @dev Whoever sees a claim that has missed a block has to commit to it, and to wait: the claim has three more blocks.

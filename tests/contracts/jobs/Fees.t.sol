@@ -5,7 +5,7 @@ import {Market} from "../support/Market.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Dispute} from "contracts/interfaces/ICourt.sol";
-import {Demand, Piece, Place, Subject} from "contracts/interfaces/IDemands.sol";
+import {DataRequest, Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {Claim, IJobs, JobPhase, Terms} from "contracts/interfaces/IJobs.sol";
 import {IPanel, Submission} from "contracts/interfaces/IPanel.sol";
 
@@ -109,7 +109,7 @@ contract FeesTest is Market {
         eq(burned(), 10 ether, "who joined and never revealed");
     }
 
-    // ------------------------------------------------------------------ challengers, appeals, demands
+    // ------------------------------------------------------------------ challengers, appeals, requests
 
     function test_aChallengeCostsWhatGasCostsThen() public {
         uint256 job = claimed(7);
@@ -150,22 +150,22 @@ contract FeesTest is Market {
     }
 
     /// @dev Rounded up to a thousand wei, and kept for the answer.
-    function test_ADemandCostsWhatGasCostsThen() public {
+    function test_ARequestCostsWhatGasCostsThen() public {
         uint256 job = claimed(7);
         Subject memory s = Subject(IJobs(address(jobs)), job, root(7));
         Place[] memory places = new Place[](1);
         places[0] = Place(Piece.Record, 0, 0, 0, 0);
         vm.fee(3 gwei + 1);
-        uint256 deposit = demands.depositOf(Piece.Record, 6 gwei + 1_000);
+        uint256 deposit = dataAvailability.depositOf(Piece.Record, 6 gwei + 1_000);
         vm.deal(AUDITOR, deposit);
         vm.prank(AUDITOR);
-        demands.demand{value: deposit}(s, places);
-        Demand memory d = demands.demandOf(s, places[0]);
+        dataAvailability.request{value: deposit}(s, places);
+        DataRequest memory d = dataAvailability.requestOf(s, places[0]);
         eq(uint256(d.price) * 1_000, 6 gwei + 1_000, "what gas counts for");
         vm.fee(0);
         vm.warp(d.until + 1);
-        demands.close(s, places[0]);
-        eq(demands.credit(AUDITOR), deposit, "the same comes back");
+        dataAvailability.close(s, places[0]);
+        eq(dataAvailability.credit(AUDITOR), deposit, "the same comes back");
     }
 
     // ------------------------------------------------------------------ posting

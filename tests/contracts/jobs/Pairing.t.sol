@@ -17,8 +17,8 @@ contract PairingTest is Market {
         uint256 job = claimed(7, 8);
         uint256 id = matchOf(job, 7);
         eq(id, matchOf(job, 8), "one match");
-        eq(docket(id).roots[0], root(7), "side 0");
-        eq(docket(id).players[1], person(2), "player 1");
+        eq(matchTerms(id).roots[0], root(7), "side 0");
+        eq(matchTerms(id).players[1], person(2), "player 1");
         (bool open, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         yes(open && group0 == 0 && group1 == 1, "pair");
         eq(jobs.jobOf(job).openMatches, 1, "open matches");
@@ -106,10 +106,10 @@ contract PairingTest is Market {
         inPhase(job, JobPhase.Closing);
         Job memory j = jobs.jobOf(job);
         eq(j.challengeEnd, end, "no new root comes any more");
-        eq(j.settleEnd, block.timestamp + PERIOD, "but the dead one, for a whole period");
-        eq(groupOf(job, 7).until, j.settleEnd, "its group says so");
+        eq(j.reclaimEnd, block.timestamp + PERIOD, "but the dead one, for a whole period");
+        eq(groupOf(job, 7).until, j.reclaimEnd, "its group says so");
         eq(groupOf(job, 7).deaths, 1, "deaths");
-        refuses(IJobs.Settling.selector);
+        refuses(IJobs.ReclaimsOpen.selector);
         jobs.finalize(job);
 
         pass(PERIOD - 2);
@@ -135,7 +135,7 @@ contract PairingTest is Market {
             eq(jobs.jobOf(job).waiting, 0, "nobody waits");
             uint256[] memory ids = _matches(job);
             for (uint256 i = 0; i < ids.length; ++i) {
-                bytes32 first = docket(ids[i]).roots[0];
+                bytes32 first = matchTerms(ids[i]).roots[0];
                 referee.openRecord(ids[i], here(ids[i]), 0, record(outputOf(first)));
             }
             pass(CLOCK + 1);
@@ -150,7 +150,7 @@ contract PairingTest is Market {
         (Group[] memory groups, uint256 found) = (jobs.groupsOf(job), 0);
         ids = new uint256[](jobs.jobOf(job).openMatches);
         for (uint256 g = 0; g < groups.length; ++g) {
-            bool first = groups[g].matchId != 0 && docket(groups[g].matchId).roots[0] == groups[g].root;
+            bool first = groups[g].matchId != 0 && matchTerms(groups[g].matchId).roots[0] == groups[g].root;
             if (first) ids[found++] = groups[g].matchId;
         }
     }

@@ -214,7 +214,7 @@ contract PostTest is Market {
     }
 
     function deployJobs(uint32 commitAge) external returns (address) {
-        return deploy("Jobs.sol:Jobs", abi.encode(notary, demands, commitAge));
+        return deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, commitAge));
     }
 
     // ------------------------------------------------------------------ what is kept and shown
@@ -285,7 +285,7 @@ contract PostTest is Market {
         yes(group.spokesman == 0 && group.members.length == 3 && group.slots == 3, "its members");
         yes(group.deaths == 0 && group.until == 0 && group.atRisk == 3 * STAKE, "and what they risk");
         yes(job.claims == 3 && job.groups == 1 && job.founded == 0 && job.followers == 0, "more counts");
-        eq(job.settleEnd, 0, "nobody has died");
+        eq(job.reclaimEnd, 0, "nobody has died");
         pass(PERIOD);
         finalize(id);
         job = jobs.jobOf(id);

@@ -362,7 +362,7 @@ contract JudgeTest is Matches {
         (uint256 id, Run memory run0, Run memory run1) = atRecord(Fault(Kind.Output, 6, 3, 0, 1));
         submit(id, exhibit(id, run0, run1));
         vm.expectRevert(abi.encodeWithSelector(IReferee.NotPanel.selector, address(this)));
-        referee.ruled(id, 1, Reason.Operator, new address[](0));
+        referee.onHearingDecided(id, 1, Reason.Operator, new address[](0));
     }
 
     // ------------------------------------------------------------------ evidence

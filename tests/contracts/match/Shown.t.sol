@@ -6,12 +6,12 @@ import {Matches} from "../support/Matches.sol";
 import {Positions, Step} from "../support/Positions.sol";
 import {Fault, Kind, Run, Runs} from "../support/Runs.sol";
 import {
-    Docket,
     Evidence,
     Exhibit,
     IReferee,
     LogProof,
     Match,
+    MatchTerms,
     Phase,
     Position,
     Reason,
@@ -28,11 +28,11 @@ contract ShownMatchTest is Matches {
 
     // ------------------------------------------------------------------ every field counts
 
-    /// @dev The docket of a match with one field that is another's.
-    function _dockets(uint256 id) private view returns (Docket[] memory list) {
-        list = new Docket[](11);
+    /// @dev The match terms of a match with one field that is another's.
+    function _matchTerms(uint256 id) private view returns (MatchTerms[] memory list) {
+        list = new MatchTerms[](11);
         for (uint256 i = 0; i < list.length; ++i) {
-            list[i] = docket(id);
+            list[i] = matchTerms(id);
         }
         list[0].roots[0] = keccak256("another");
         list[1].roots[1] = keccak256("another");
@@ -60,33 +60,33 @@ contract ShownMatchTest is Matches {
         list[5].node = [here(id).node[1], here(id).node[0]];
     }
 
-    function test_everyMoveThatGoesByTheDocketRefusesAnother() public {
+    function test_everyMoveThatGoesByTheTermsRefusesAnother() public {
         uint256 id = open(_run0, _run1);
         Step memory step = descent(id, _run0, _run1, 2);
         for (uint256 i = 0; i < 11; ++i) {
-            Docket memory wrong = _dockets(id)[i];
-            refuses(IReferee.AnotherDocket.selector);
+            MatchTerms memory wrong = _matchTerms(id)[i];
+            refuses(IReferee.AnotherMatch.selector);
             referee.descend(id, wrong, here(id), step.way, step.previous, step.previousPath);
         }
         send(id, step);
         (bytes32 root, bytes32[] memory path) = refinement(id, _run0);
         for (uint256 i = 0; i < 11; ++i) {
-            Docket memory wrong = _dockets(id)[i];
+            MatchTerms memory wrong = _matchTerms(id)[i];
             vm.prank(wrong.players[0]);
-            refuses(IReferee.AnotherDocket.selector);
+            refuses(IReferee.AnotherMatch.selector);
             referee.refine(id, wrong, here(id), 0, root, path);
         }
         toRecord(id, _run0, _run1);
         Exhibit memory e = exhibit(id, _run0, _run1);
         for (uint256 i = 0; i < 11; ++i) {
-            _judgesRefuse(id, _dockets(id)[i], here(id), e, IReferee.AnotherDocket.selector);
+            _judgesRefuse(id, _matchTerms(id)[i], here(id), e, IReferee.AnotherMatch.selector);
         }
         submit(id, e);
     }
 
     function _judgesRefuse(
         uint256 id,
-        Docket memory shown,
+        MatchTerms memory shown,
         Position memory at,
         Exhibit memory e,
         bytes4 selector
@@ -112,7 +112,7 @@ contract ShownMatchTest is Matches {
             refuses(IReferee.AnotherPosition.selector);
             referee.reveal(id, wrong, 0, children);
             refuses(IReferee.AnotherPosition.selector);
-            referee.descend(id, docket(id), wrong, step.way, step.previous, step.previousPath);
+            referee.descend(id, matchTerms(id), wrong, step.way, step.previous, step.previousPath);
         }
         send(id, step);
         (bytes32 root, bytes32[] memory path) = refinement(id, _run0);
@@ -120,7 +120,7 @@ contract ShownMatchTest is Matches {
             Position memory wrong = _positions(id)[i];
             vm.prank(alice);
             refuses(IReferee.AnotherPosition.selector);
-            referee.refine(id, docket(id), wrong, 0, root, path);
+            referee.refine(id, matchTerms(id), wrong, 0, root, path);
         }
         toRecord(id, _run0, _run1);
         Exhibit memory e = exhibit(id, _run0, _run1);
@@ -129,7 +129,7 @@ contract ShownMatchTest is Matches {
             Position memory wrong = _positions(id)[i];
             refuses(IReferee.AnotherPosition.selector);
             referee.openRecord(id, wrong, 0, record);
-            _judgesRefuse(id, docket(id), wrong, e, IReferee.AnotherPosition.selector);
+            _judgesRefuse(id, matchTerms(id), wrong, e, IReferee.AnotherPosition.selector);
         }
         openRecord(id, 0, record);
     }
@@ -143,19 +143,19 @@ contract ShownMatchTest is Matches {
         bytes32 want = here(id).hash();
         vm.expectRevert(abi.encodeWithSelector(IReferee.AnotherPosition.selector, have, want));
         vm.prank(alice);
-        referee.refine(id, docket(id), before, 0, root, path);
+        referee.refine(id, matchTerms(id), before, 0, root, path);
     }
 
     // ------------------------------------------------------------------ equal matches
 
-    function test_theDocketOfAnEqualMatchIsAnotherDocket() public {
+    function test_theMatchTermsOfAnEqualMatchAreAnother() public {
         // The same roots, players, clock and program; the position is the same, too.
         uint256 first = open(_run0, _run1);
         uint256 second = open(_run0, _run1);
         eq(here(first).hash(), here(second).hash(), "the same position");
         Step memory step = descent(first, _run0, _run1, 2);
-        vm.expectRevert(abi.encodeWithSelector(IReferee.AnotherDocket.selector, second, first));
-        referee.descend(first, docket(second), here(first), step.way, step.previous, step.previousPath);
+        vm.expectRevert(abi.encodeWithSelector(IReferee.AnotherMatch.selector, second, first));
+        referee.descend(first, matchTerms(second), here(first), step.way, step.previous, step.previousPath);
         bytes32 before = keccak256(abi.encode(referee.getMatch(second)));
         send(first, step);
         eq(keccak256(abi.encode(referee.getMatch(second))), before, "the other match has not moved");
@@ -163,7 +163,7 @@ contract ShownMatchTest is Matches {
 
     function test_anIdIsOfOneJobsContractAndOneJob() public {
         uint256 id = open(_run0, _run1);
-        Docket memory d = docket(id);
+        MatchTerms memory d = matchTerms(id);
         eq(uint256(keccak256(abi.encode(address(this), uint256(1), d))), id, "id");
         uint256 other = referee.open(2, d.roots, d.players, d.clock, d.program);
         d.number = 2;
@@ -191,7 +191,7 @@ contract ShownMatchTest is Matches {
             if (logs[i].emitter != address(referee)) continue;
             (bytes32 topic, bytes memory data) = (logs[i].topics[0], logs[i].data);
             if (topic == IReferee.Opened.selector) {
-                at = Positions.opened(abi.decode(data, (Docket)));
+                at = Positions.opened(abi.decode(data, (MatchTerms)));
             } else if (topic == IReferee.Descended.selector) {
                 (,, at.node[0], at.node[1]) = abi.decode(data, (uint8, uint64, bytes32, bytes32));
             } else if (topic == IReferee.Refined.selector) {
@@ -219,7 +219,7 @@ contract ShownMatchTest is Matches {
     }
 
     function _told(uint256 id, Position memory at, string memory move) private returns (Position memory) {
-        at = _follow(at, vm.getRecordedLogs(), docket(id).program.strides.length);
+        at = _follow(at, vm.getRecordedLogs(), matchTerms(id).program.strides.length);
         eq(at.hash(), referee.getMatch(id).position, move);
         return at;
     }

@@ -285,14 +285,15 @@ contract WalkTest is Matches {
         uint256 id = open(run0, run1);
         Step memory d = descent(id, run0, run1, 2);
         bytes[] memory batch = new bytes[](2);
-        batch[0] =
-            abi.encodeCall(referee.descend, (id, docket(id), here(id), d.way, d.previous, d.previousPath));
+        batch[0] = abi.encodeCall(
+            referee.descend, (id, matchTerms(id), here(id), d.way, d.previous, d.previousPath)
+        );
         Position memory to = here(id);
         (to.node, to.agreed) = ([d.way.node0, d.way.node1], d.previous);
         // The sender of a batch is the sender of its moves.
         (bytes32 root, bytes32[] memory path) =
             (run1.runTree(1, 8, 10).root(), run1.runTree(1, 8, 10).path(1));
-        batch[1] = abi.encodeCall(referee.refine, (id, docket(id), to, 1, root, path));
+        batch[1] = abi.encodeCall(referee.refine, (id, matchTerms(id), to, 1, root, path));
         vm.prank(bob);
         referee.multicall(batch);
         eq(referee.getMatch(id).posted, 2, "side 1 has refined");

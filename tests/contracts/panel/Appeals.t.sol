@@ -188,7 +188,7 @@ contract AppealsTest is Heard {
         _hearInCourt(8, 7);
         uint256 hearingId = hearingOf(id);
         vm.expectRevert(abi.encodeWithSelector(IPanel.NotCourt.selector, address(this)));
-        panel.ruled(hearingId | 1, 2, false);
+        panel.onTrialDecided(hearingId | 1, 2, false);
     }
 
     function test_etherThatIsNoBondIsRefused() public {

@@ -28,7 +28,7 @@ contract Turncoat {
         panel.hear(submission, dispute);
     }
 
-    function ruled(uint256, uint8, Reason, address[] calldata) external {}
+    function onHearingDecided(uint256, uint8, Reason, address[] calldata) external {}
 }
 
 /// @notice Verifiers who stand by a verdict that was overruled, and the bonds of those who do not. 7 is right.

@@ -11,7 +11,7 @@ import {Program} from "contracts/interfaces/IJobs.sol";
 
 /// @notice The rules of sizes and counts, to be called with anything.
 contract Counts {
-    /// @notice Elements as rules of operators count them, bytes and leaves as trials and demands do, and the depth of the tree.
+    /// @notice Elements as rules of operators count them, bytes and leaves as trials and requests do, and the depth of the tree.
     function tensor(bytes calldata spec)
         external
         pure

@@ -4,7 +4,7 @@ pragma solidity ^0.8.34;
 import {Base} from "../Base.t.sol";
 import {Runs} from "./Runs.sol";
 import {Court} from "contracts/Court.sol";
-import {Demands} from "contracts/Demands.sol";
+import {DataAvailability} from "contracts/DataAvailability.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {Panel} from "contracts/Panel.sol";
 import {Referee} from "contracts/Referee.sol";
@@ -39,9 +39,10 @@ abstract contract Claimed is Base {
     Timekeeper internal time = Timekeeper(deploy("Timekeeper.sol:Timekeeper", abi.encode(GUARDIAN, PAUSES)));
     VerifierRegistry internal registry =
         VerifierRegistry(deploy("VerifierRegistry.sol:VerifierRegistry", abi.encode(1 ether, 7 days, time)));
-    Demands internal demands = Demands(deploy("Demands.sol:Demands", abi.encode(time)));
+    DataAvailability internal dataAvailability =
+        DataAvailability(deploy("DataAvailability.sol:Requests", abi.encode(time)));
     address internal notary = deploy("Notary.sol:Notary", abi.encode(registry, 100_000_000, 1 gwei, 60));
-    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, demands, COMMIT_AGE)));
+    Jobs internal jobs = Jobs(deploy("Jobs.sol:Jobs", abi.encode(notary, dataAvailability, COMMIT_AGE)));
     Court internal court = Court(deploy("Court.sol:Court", abi.encode(_examiner(), time)));
     Panel internal panel = Panel(payable(deploy("Panel.sol:Panel", abi.encode(court, registry))));
     Referee internal referee =

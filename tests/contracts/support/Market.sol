@@ -7,18 +7,18 @@ import {Statements} from "./Statements.sol";
 import {Views} from "./Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Dispute, Said, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Group, Job, JobPhase, StakedClaim} from "contracts/interfaces/IJobs.sol";
 import {Hearing, HearingPhase, Submission} from "contracts/interfaces/IPanel.sol";
-import {Docket, Exhibit, Match, Position, Record} from "contracts/interfaces/IReferee.sol";
+import {Exhibit, Match, MatchTerms, Position, Record} from "contracts/interfaces/IReferee.sol";
 
 /// @title Market
 /// @notice The matches, hearings and trials of these claims.
 abstract contract Market is Claimed {
     using Views for Jobs;
 
-    mapping(uint256 id => Docket) private _dockets;
+    mapping(uint256 id => MatchTerms) private _matchTerms;
 
     // ------------------------------------------------------------------ matches
 
@@ -41,8 +41,8 @@ abstract contract Market is Claimed {
     }
 
     /// @dev From the job, while the match runs; later it is known only if something was submitted.
-    function docket(uint256 id) internal view returns (Docket memory d) {
-        if (_dockets[id].number != 0) return _dockets[id];
+    function matchTerms(uint256 id) internal view returns (MatchTerms memory d) {
+        if (_matchTerms[id].number != 0) return _matchTerms[id];
         uint256 job = referee.getMatch(id).jobId;
         (, uint32 group0, uint32 group1) = jobs.pairOf(job, id);
         (d.roots[0], d.players[0]) = this.speaking(job, group0);
@@ -59,13 +59,13 @@ abstract contract Market is Claimed {
 
     /// @dev NOTE: a match of these jobs stands where it began.
     function here(uint256 id) internal view returns (Position memory) {
-        return Positions.opened(docket(id));
+        return Positions.opened(matchTerms(id));
     }
 
     /// @dev The other side stays silent.
     function winByDefault(uint256 job, uint256 output) internal {
         uint256 id = matchOf(job, output);
-        uint8 side = docket(id).roots[0] == root(output) ? 0 : 1;
+        uint8 side = matchTerms(id).roots[0] == root(output) ? 0 : 1;
         referee.openRecord(id, here(id), side, record(output));
         vm.warp(referee.deadline(id) + 1);
         referee.timeout(id);
@@ -74,8 +74,8 @@ abstract contract Market is Claimed {
     function submit(uint256 id, uint256 output0, uint256 output1) internal {
         Exhibit memory e;
         (e.record0, e.record1, e.structure) = (record(output0), record(output1), STRUCTURE);
-        _dockets[id] = docket(id);
-        referee.submit(id, docket(id), here(id), e);
+        _matchTerms[id] = matchTerms(id);
+        referee.submit(id, matchTerms(id), here(id), e);
     }
 
     // ------------------------------------------------------------------ hearings
@@ -85,7 +85,7 @@ abstract contract Market is Claimed {
     }
 
     function disputeOf(uint256 id) internal view returns (Dispute memory d) {
-        bytes32[2] memory roots = docket(id).roots;
+        bytes32[2] memory roots = matchTerms(id).roots;
         (d.records[0], d.records[1]) = (record(outputOf(roots[0])), record(outputOf(roots[1])));
         (d.structure, d.mode) = (STRUCTURE, 1);
     }
@@ -99,8 +99,8 @@ abstract contract Market is Claimed {
             jobId: m.jobId,
             step: 1,
             node: 0,
-            players: docket(id).players,
-            records: docket(id).roots,
+            players: matchTerms(id).players,
+            records: matchTerms(id).roots,
             dispute: keccak256(abi.encode(disputeOf(id)))
         });
     }
@@ -157,11 +157,13 @@ abstract contract Market is Claimed {
     // ------------------------------------------------------------------ trials
 
     /// @dev The hearing's trial of now, of this dispute.
-    function suitOf(uint256 id, Dispute memory d) internal view returns (Suit memory suit) {
+    function trialTermsOf(uint256 id, Dispute memory d) internal view returns (TrialTerms memory trialTerms) {
         uint256 hearingId = hearingOf(id);
         Hearing memory h = panel.getHearing(hearingId);
-        suit = Suit(address(panel), hearingId | h.trials, docket(id).players, keccak256(abi.encode(d)));
-        if (h.phase == HearingPhase.Stand) suit.players[1 - h.side] = h.defendant;
+        trialTerms = TrialTerms(
+            address(panel), hearingId | h.trials, matchTerms(id).players, keccak256(abi.encode(d))
+        );
+        if (h.phase == HearingPhase.Stand) trialTerms.players[1 - h.side] = h.defendant;
     }
 
     function _between(uint256 id, uint256 output0, uint256 output1) private view returns (Dispute memory d) {
@@ -172,28 +174,28 @@ abstract contract Market is Claimed {
     /// @dev A trial between these outputs to its end: whoever says what `full` does not give loses.
     function tryHonestly(uint256 id, uint256 output0, uint256 output1) internal {
         Dispute memory d = _between(id, output0, output1);
-        Suit memory suit = suitOf(id, d);
+        TrialTerms memory trialTerms = trialTermsOf(id, d);
         Inputs memory none;
-        Said memory said;
+        TrialPosition memory position;
         bytes32[2] memory roots = [dataRoot(output0), dataRoot(output1)];
-        court.showOutputs(suit, d, said, roots);
-        said.nodes = roots;
+        court.showOutputs(trialTerms, d, position, roots);
+        position.nodes = roots;
         LogBlock memory log;
-        court.compare(suit, d, said, leaf(output0), leaf(output1), none, log);
+        court.compare(trialTerms, d, position, leaf(output0), leaf(output1), none, log);
         bytes memory first = new bytes(8);
-        said = Statements.found([uint64(output0), uint64(output1)], first);
-        court.judge(suit, d, said, none, first, new Opening[](0));
+        position = Statements.found([uint64(output0), uint64(output1)], first);
+        court.judge(trialTerms, d, position, none, first, new Opening[](0));
     }
 
     /// @dev Only this side plays.
     function tryAlone(uint256 id, uint8 side, uint256 output0, uint256 output1) internal {
         Dispute memory d = _between(id, output0, output1);
-        Suit memory suit = suitOf(id, d);
-        Said memory nothing;
+        TrialTerms memory trialTerms = trialTermsOf(id, d);
+        TrialPosition memory nothing;
         bytes32 root_ = dataRoot(side == 0 ? output0 : output1);
-        court.showOutputs(suit, d, nothing, Statements.only(side, root_));
-        vm.warp(court.deadline(court.trialOf(suit)) + 1);
-        court.timeout(suit);
+        court.showOutputs(trialTerms, d, nothing, Statements.only(side, root_));
+        vm.warp(court.deadline(court.trialOf(trialTerms)) + 1);
+        court.timeout(trialTerms);
     }
 
     // ------------------------------------------------------------------ the end
@@ -201,7 +203,7 @@ abstract contract Market is Claimed {
     /// @dev The first second in which a job without an open match can be finalized.
     function toTheEnd(uint256 job) internal {
         Job memory j = jobs.jobOf(job);
-        vm.warp(j.settleEnd > j.challengeEnd ? j.settleEnd : j.challengeEnd);
+        vm.warp(j.reclaimEnd > j.challengeEnd ? j.reclaimEnd : j.challengeEnd);
     }
 
     /// @dev The job ends, and what is not lost is credited.

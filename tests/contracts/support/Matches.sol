@@ -13,11 +13,11 @@ import {Dispute} from "contracts/interfaces/ICourt.sol";
 import {Program, Rules} from "contracts/interfaces/IJobs.sol";
 import {Submission} from "contracts/interfaces/IPanel.sol";
 import {
-    Docket,
     Evidence,
     Exhibit,
     LogProof,
     Match,
+    MatchTerms,
     Phase,
     Position,
     Reason,
@@ -56,7 +56,7 @@ abstract contract Matches is Base {
     Reason internal reason;
     address[] internal deciders;
     uint256 internal decisions;
-    mapping(uint256 id => Docket) private _dockets;
+    mapping(uint256 id => MatchTerms) private _matchTerms;
     mapping(uint256 id => Position) private _positions;
 
     constructor() {
@@ -97,8 +97,8 @@ abstract contract Matches is Base {
 
     function open(bytes32 root0, bytes32 root1) internal returns (uint256 id) {
         id = referee.open(1, [root0, root1], [alice, bob], CLOCK, _served);
-        _dockets[id] = Docket([root0, root1], [alice, bob], CLOCK, referee.matchCount(), _served);
-        _positions[id] = Positions.opened(_dockets[id]);
+        _matchTerms[id] = MatchTerms([root0, root1], [alice, bob], CLOCK, referee.matchCount(), _served);
+        _positions[id] = Positions.opened(_matchTerms[id]);
     }
 
     function open(Run memory run0, Run memory run1) internal returns (uint256) {
@@ -107,8 +107,8 @@ abstract contract Matches is Base {
 
     // ------------------------------------------------------------------ what moves show
 
-    function docket(uint256 id) internal view returns (Docket memory) {
-        return _dockets[id];
+    function matchTerms(uint256 id) internal view returns (MatchTerms memory) {
+        return _matchTerms[id];
     }
 
     function here(uint256 id) internal view returns (Position memory) {
@@ -152,8 +152,8 @@ abstract contract Matches is Base {
     }
 
     function send(uint256 id, Step memory d) internal {
-        referee.descend(id, docket(id), here(id), d.way, d.previous, d.previousPath);
-        _moved(id, here(id).descended(docket(id), referee.getMatch(id), d));
+        referee.descend(id, matchTerms(id), here(id), d.way, d.previous, d.previousPath);
+        _moved(id, here(id).descended(matchTerms(id), referee.getMatch(id), d));
     }
 
     function descend(uint256 id, Run memory run0, Run memory run1) internal {
@@ -180,7 +180,7 @@ abstract contract Matches is Base {
 
     function refine(uint256 id, uint8 side, bytes32 root, bytes32[] memory path, address sender) internal {
         vm.prank(sender);
-        referee.refine(id, docket(id), here(id), side, root, path);
+        referee.refine(id, matchTerms(id), here(id), side, root, path);
         _moved(id, here(id).refined(referee.getMatch(id), side, root));
     }
 
@@ -217,19 +217,19 @@ abstract contract Matches is Base {
     }
 
     function judgeStructure(uint256 id, Exhibit memory e) internal {
-        referee.judgeStructure(id, docket(id), here(id), e);
+        referee.judgeStructure(id, matchTerms(id), here(id), e);
     }
 
     function judgeInput(uint256 id, Exhibit memory e, Evidence memory evidence) internal {
-        referee.judgeInput(id, docket(id), here(id), e, evidence);
+        referee.judgeInput(id, matchTerms(id), here(id), e, evidence);
     }
 
     function judgeLog(uint256 id, Exhibit memory e, LogProof memory proof) internal {
-        referee.judgeLog(id, docket(id), here(id), e, proof);
+        referee.judgeLog(id, matchTerms(id), here(id), e, proof);
     }
 
     function submit(uint256 id, Exhibit memory e) internal {
-        referee.submit(id, docket(id), here(id), e);
+        referee.submit(id, matchTerms(id), here(id), e);
     }
 
     function recordOf(uint256 id, Run memory run) internal view returns (Record memory) {
@@ -255,7 +255,7 @@ abstract contract Matches is Base {
             jobId: 1,
             step: m.end,
             node: uint32(m.index),
-            players: docket(id).players,
+            players: matchTerms(id).players,
             records: here(id).node,
             dispute: keccak256(abi.encode(dispute))
         });

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.34;
 
 import {Descent} from "contracts/commit/Descents.sol";
-import {Docket, Match, Phase, Position} from "contracts/interfaces/IReferee.sol";
+import {Match, MatchTerms, Phase, Position} from "contracts/interfaces/IReferee.sol";
 
 /// @notice What a descent shows.
 struct Step {
@@ -15,25 +15,26 @@ struct Step {
 /// @notice Where a match stands after each move, as who watches it keeps it, from what it was and what the move has shown.
 library Positions {
     /// @dev At the top of the first tree.
-    function opened(Docket memory docket) internal pure returns (Position memory to) {
+    function opened(MatchTerms memory matchTerms) internal pure returns (Position memory to) {
         for (uint256 side = 0; side < 2; ++side) {
-            (to.root[side], to.node[side]) = (docket.roots[side], docket.roots[side]);
+            (to.root[side], to.node[side]) = (matchTerms.roots[side], matchTerms.roots[side]);
         }
-        to.agreed = docket.program.initialRoot;
+        to.agreed = matchTerms.program.initialRoot;
     }
 
     /// @dev `now_`: the match after the move.
-    function descended(Position memory here, Docket memory docket, Match memory now_, Step memory step)
-        internal
-        pure
-        returns (Position memory to)
-    {
+    function descended(
+        Position memory here,
+        MatchTerms memory matchTerms,
+        Match memory now_,
+        Step memory step
+    ) internal pure returns (Position memory to) {
         to = copy(here);
         (to.node[0], to.node[1]) = (step.way.node0, step.way.node1);
         if (step.previous != 0) to.agreed = step.previous;
         // From a run tree to the trees of one step, whose roots its leaves are.
-        bool top = 1 << now_.height >= docket.program.nodeCount;
-        if (now_.level == docket.program.strides.length && top) to.root = [to.node[0], to.node[1]];
+        bool top = 1 << now_.height >= matchTerms.program.nodeCount;
+        if (now_.level == matchTerms.program.strides.length && top) to.root = [to.node[0], to.node[1]];
     }
 
     /// @dev `now_`: the match after the move.

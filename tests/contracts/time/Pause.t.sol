@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.34;
 
-import {Demanded} from "../demands/Demanded.sol";
+import {Requested} from "../availability/Requested.sol";
 import {Heard} from "../support/Heard.sol";
 import {Statements} from "../support/Statements.sol";
 import {Views} from "../support/Views.sol";
 import {Jobs} from "contracts/Jobs.sol";
-import {Dispute, ICourt, Said, Suit} from "contracts/interfaces/ICourt.sol";
-import {IDemands, Subject} from "contracts/interfaces/IDemands.sol";
+import {Dispute, ICourt, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
+import {IDataAvailability, Subject} from "contracts/interfaces/IDataAvailability.sol";
 import {IJobs, JobPhase} from "contracts/interfaces/IJobs.sol";
 import {HearingPhase, IPanel} from "contracts/interfaces/IPanel.sol";
 import {IReferee, Match, Reason} from "contracts/interfaces/IReferee.sol";
 
 /// @notice A pause stops every clock and period of all contracts, for as long as it lasts and no longer; who can act, acts.
-contract PauseTest is Heard, Demanded {
+contract PauseTest is Heard, Requested {
     using Views for Jobs;
 
     function _pause() private {
@@ -134,41 +134,41 @@ contract PauseTest is Heard, Demanded {
     function test_theClocksOfATrialWait() public {
         _hearInCourt(7, 8);
         Dispute memory d = disputeOf(id);
-        Suit memory suit = suitOf(id, d);
-        uint256 trial = court.trialOf(suit);
+        TrialTerms memory trialTerms = trialTermsOf(id, d);
+        uint256 trial = court.trialOf(trialTerms);
         uint256 deadline = court.deadline(trial);
         _pause();
         pass(5 * CLOCK);
         eq(court.deadline(trial), deadline, "the same");
         refuses(ICourt.NotTooLate.selector);
-        court.timeout(suit);
-        Said memory nothing;
-        court.showOutputs(suit, d, nothing, Statements.only(0, dataRoot(7)));
+        court.timeout(trialTerms);
+        TrialPosition memory nothing;
+        court.showOutputs(trialTerms, d, nothing, Statements.only(0, dataRoot(7)));
         eq(court.getTrial(trial).clock0, CLOCK, "nothing charged");
         _resume();
         pass(CLOCK + 1);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         _decided(2, Reason.Timeout);
     }
 
-    // ------------------------------------------------------------------ demands
+    // ------------------------------------------------------------------ requests
 
-    function test_aDemandWaits() public {
+    function test_aRequestWaits() public {
         uint256 posted = runClaimed();
         Subject memory s = ofLogs(posted);
-        demand(s, digests(1));
-        uint256 until = demands.demandOf(s, digests(1)).until;
+        request(s, digests(1));
+        uint256 until = dataAvailability.requestOf(s, digests(1)).until;
         eq(until, time.time() + PERIOD, "until");
         pass(PERIOD);
         _pause();
         pass(PAUSES / 2);
-        refuses(IDemands.NotLate.selector);
-        demands.close(s, digests(1));
+        refuses(IDataAvailability.NotLate.selector);
+        dataAvailability.close(s, digests(1));
         answer(s, digests(1)); // in the last second, which lasts
-        demand(s, digests(2));
+        request(s, digests(2));
         _resume();
         pass(PERIOD + 1);
-        demands.close(s, digests(2));
+        dataAvailability.close(s, digests(2));
         eq(jobs.jobOf(posted).finder, AUDITOR, "withheld");
         refuses(IJobs.WrongPhase.selector);
         jobs.finalize(posted);

@@ -5,7 +5,7 @@ import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
 import {Descent, Descents} from "contracts/commit/Descents.sol";
 import {Types} from "contracts/commit/Types.sol";
-import {Dispute, ICourt, Stage, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, ICourt, Stage, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {IExaminer, Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice From two outputs to the element in which they differ, and the step that gives it.
@@ -45,17 +45,17 @@ contract ElementTest is Tried {
         Dispute memory d = disputeOfAdd(root0, root1);
         open(d);
         refuses(ICourt.AnotherHash.selector);
-        court.showOutputs(suit, d, said, [root1, root0]);
+        court.showOutputs(trialTerms, d, position, [root1, root0]);
         refuses(ICourt.AnotherHash.selector);
-        court.showOutputs(suit, d, said, [root0, root0]);
+        court.showOutputs(trialTerms, d, position, [root0, root0]);
         eq(court.getTrial(trialId).posted, 0, "nothing of it counts");
-        court.showOutputs(suit, d, said, [root0, root1]);
-        said.nodes = [root0, root1];
+        court.showOutputs(trialTerms, d, position, [root0, root1]);
+        position.nodes = [root0, root1];
         inStage(Stage.Walk);
         bytes32[] memory children = treeOf(right).levels[0];
         refuses(ICourt.NoSuchSide.selector);
         reveal(2, children);
-        eq(court.getTrial(trialId).said, keccak256(abi.encode(said)), "both are said");
+        eq(court.getTrial(trialId).position, keccak256(abi.encode(position)), "both are said");
     }
 
     function _leaf(uint8 side, uint8 liar) private view returns (bytes memory) {
@@ -259,7 +259,7 @@ contract ElementTest is Tried {
         _openRefused(d, IExaminer.RecordsDiffer.selector);
         d = disputeOfAdd(root0, root1);
         court.open(77, [alice, bob], CLOCK, d);
-        uint256 id = court.trialOf(Suit(address(this), 77, [alice, bob], keccak256(abi.encode(d))));
+        uint256 id = court.trialOf(TrialTerms(address(this), 77, [alice, bob], keccak256(abi.encode(d))));
         vm.expectRevert(abi.encodeWithSelector(ICourt.AlreadyOpen.selector, id));
         court.open(77, [alice, bob], CLOCK, d);
     }

@@ -7,12 +7,12 @@ import {Tree, Trees} from "../support/Trees.sol";
 import {Tried} from "./Tried.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {Entry} from "contracts/element/IRule.sol";
-import {Dispute, ICourt, Said, Stage, Suit} from "contracts/interfaces/ICourt.sol";
+import {Dispute, ICourt, Stage, TrialPosition, TrialTerms} from "contracts/interfaces/ICourt.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 
 /// @notice What a trial is about and what was said is kept as hashes: moves show it, events tell it, nothing else fits.
 contract ShownTrialTest is Tried {
-    using Statements for Said;
+    using Statements for TrialPosition;
     using Trees for Tree;
 
     uint64 private constant WRONG = 333; // in the leaf 2
@@ -64,99 +64,99 @@ contract ShownTrialTest is Tried {
     function test_whatWasSaidBeforeIsRefusedInEveryMove() public {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
-        Said memory stale = said;
+        TrialPosition memory stale = position;
         showOutput(d, 0, treeOf(single(1)).root());
         bytes32 root1 = treeOf(single(2)).root();
         bytes32 have = stale.hash();
-        vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, have, said.hash()));
-        court.showOutputs(suit, d, stale, Statements.only(1, root1));
-        stale = said;
+        vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, have, position.hash()));
+        court.showOutputs(trialTerms, d, stale, Statements.only(1, root1));
+        stale = position;
         showOutput(d, 1, root1);
         inStage(Stage.Leaf);
         Inputs memory inputs = inputsOfSum();
         _refusedOf(stale);
-        court.showLeaf(suit, stale, 0, leafOf(single(1), 0));
+        court.showLeaf(trialTerms, stale, 0, leafOf(single(1), 0));
         _refusedOf(stale);
-        court.compare(suit, d, stale, leafOf(single(1), 0), leafOf(single(2), 0), inputs, noLog());
-        stale = said;
+        court.compare(trialTerms, d, stale, leafOf(single(1), 0), leafOf(single(2), 0), inputs, noLog());
+        stale = position;
         compare(d, leafOf(single(1), 0), leafOf(single(2), 0), inputs, noLog());
         inStage(Stage.Post);
         _rounds(stale);
         inStage(Stage.Step);
-        stale = said;
+        stale = position;
         stale.values = [uint64(2), 1];
         _refusedOf(stale);
-        court.judge(suit, d, stale, inputs, new bytes(8), new Opening[](0));
+        court.judge(trialTerms, d, stale, inputs, new bytes(8), new Opening[](0));
     }
 
     /// @dev Side 0 says that the sum stays 1 and 2 in turn, side 1 that the first state is wrong.
-    function _rounds(Said memory stale) private {
+    function _rounds(TrialPosition memory stale) private {
         while (court.getTrial(trialId).stage == Stage.Post) {
             bytes memory states = new bytes(8 * (court.places(trialId).length - 1));
             vm.prank(alice);
             _refusedOf(stale);
-            court.post(suit, stale, states);
-            stale = said;
+            court.post(trialTerms, stale, states);
+            stale = position;
             vm.prank(alice);
             post(states);
             vm.prank(bob);
             _refusedOf(stale);
-            court.answer(suit, stale, states, 0, "12345678");
-            stale = said;
+            court.answer(trialTerms, stale, states, 0, "12345678");
+            stale = position;
             vm.prank(bob);
             answer(states, 0, "12345678");
         }
     }
 
-    function _refusedOf(Said memory stale) private {
-        vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, stale.hash(), said.hash()));
+    function _refusedOf(TrialPosition memory stale) private {
+        vm.expectRevert(abi.encodeWithSelector(ICourt.AnotherHash.selector, stale.hash(), position.hash()));
     }
 
     function test_whatWasSaidBeforeIsRefusedOnTheWay() public {
         Dispute memory d = _disputeOfAdd();
         open(d);
         showOutput(d, 0, treeOf(right).root());
-        Said memory stale = said;
+        TrialPosition memory stale = position;
         showOutput(d, 1, treeOf(wrong).root());
         bytes32[] memory children = treeOf(right).children(3, 0, 3);
         Descent memory way = _way();
         _refusedOf(stale);
-        court.reveal(suit, stale, 0, children);
+        court.reveal(trialTerms, stale, 0, children);
         _refusedOf(stale);
-        court.descend(suit, d, stale, way);
+        court.descend(trialTerms, d, stale, way);
         descend(d, way);
     }
 
     // ------------------------------------------------------------------ another trial
 
-    function test_theSuitOfAnEqualTrialMovesThatOneAlone() public {
+    function test_theTrialTermsOfAnEqualTrialMovesThatOneAlone() public {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
-        (uint256 first, Suit memory firstSuit) = (trialId, suit);
+        (uint256 first, TrialTerms memory firstTerms) = (trialId, trialTerms);
         showOutput(d, 0, treeOf(single(1)).root());
-        Said memory firstSaid = said;
+        TrialPosition memory firstPosition = position;
         bytes32 before = keccak256(abi.encode(court.getTrial(first)));
 
-        open(d); // the same dispute, players and bench
+        open(d); // the same dispute, players and client
         yes(trialId != first, "another id");
         bytes32 root1 = treeOf(single(2)).root();
         refuses(ICourt.AnotherHash.selector);
-        court.showOutputs(suit, d, firstSaid, Statements.only(1, root1)); // what was said there is not said here
+        court.showOutputs(trialTerms, d, firstPosition, Statements.only(1, root1)); // what was said there is not said here
         showOutput(d, 1, root1);
         eq(keccak256(abi.encode(court.getTrial(first))), before, "the first has not moved");
-        court.showOutputs(firstSuit, d, firstSaid, Statements.only(1, root1));
+        court.showOutputs(firstTerms, d, firstPosition, Statements.only(1, root1));
         eq(uint256(court.getTrial(first).stage), uint256(Stage.Leaf), "now it has");
     }
 
-    function test_aSuitWithAnotherFieldIsOfNoTrial() public {
+    function test_aTrialTermsWithAnotherFieldIsOfNoTrial() public {
         Dispute memory d = disputeOfSum(1, 2);
         open(d);
-        eq(court.trialOf(suit), trialId, "id");
-        Suit[5] memory list;
+        eq(court.trialOf(trialTerms), trialId, "id");
+        TrialTerms[5] memory list;
         for (uint256 i = 0; i < 5; ++i) {
-            list[i] = suit;
+            list[i] = trialTerms;
         }
-        list[0].bench = alice;
+        list[0].client = alice;
         list[1].id += 1;
         list[2].players[0] = bob;
         list[3].players[1] = alice;
@@ -168,22 +168,23 @@ contract ShownTrialTest is Tried {
             vm.expectRevert(
                 abi.encodeWithSelector(ICourt.WrongStage.selector, none, Stage.None, Stage.Outputs)
             );
-            court.showOutputs(list[i], d, said, Statements.only(0, root));
+            court.showOutputs(list[i], d, position, Statements.only(0, root));
             refuses(ICourt.NotTooLate.selector);
             court.timeout(list[i]);
         }
-        court.timeout(suit);
+        court.timeout(trialTerms);
         eq(losers, 3, "the trial itself");
     }
 
     // ------------------------------------------------------------------ what events tell
 
     /// @dev What counts after these events; `places` are those before the move.
-    function _follow(Said memory now_, Log[] memory logs, uint64[] memory places, bytes memory states)
-        private
-        view
-        returns (Said memory)
-    {
+    function _follow(
+        TrialPosition memory now_,
+        Log[] memory logs,
+        uint64[] memory places,
+        bytes memory states
+    ) private view returns (TrialPosition memory) {
         for (uint256 i = 0; i < logs.length; ++i) {
             if (logs[i].emitter != address(court)) continue;
             (bytes32 topic, bytes memory data) = (logs[i].topics[0], logs[i].data);
@@ -213,7 +214,7 @@ contract ShownTrialTest is Tried {
         vm.recordLogs();
         Dispute memory d = _disputeOfAdd();
         open(d);
-        Said memory now_;
+        TrialPosition memory now_;
         now_ = _told(now_, "open");
         showOutput(d, 1, treeOf(wrong).root());
         now_ = _told(now_, "the first output");
@@ -238,7 +239,7 @@ contract ShownTrialTest is Tried {
             showOutput(d, 1, treeOf(single(2)).root());
             vm.recordLogs();
             compare(d, leafOf(single(1), 0), leafOf(single(2), 0), inputsOfSum(), noLog());
-            Said memory now_;
+            TrialPosition memory now_;
             now_ = _told(now_, "compare");
             for (uint256 i = 0; court.getTrial(trialId).stage == Stage.Post; ++i) {
                 now_ = _round(now_, i == 0 ? place : court.places(trialId).length - 1);
@@ -247,7 +248,7 @@ contract ShownTrialTest is Tried {
     }
 
     /// @dev Side 1 differs from this place on.
-    function _round(Said memory now_, uint256 place) private returns (Said memory) {
+    function _round(TrialPosition memory now_, uint256 place) private returns (TrialPosition memory) {
         uint64[] memory places = court.places(trialId);
         bytes memory states = new bytes(8 * (places.length - 1));
         for (uint256 b = 0; b < states.length; ++b) {
@@ -259,13 +260,13 @@ contract ShownTrialTest is Tried {
         vm.prank(bob);
         answer(states, place, place + 1 < places.length ? bytes("12345678") : bytes(""));
         now_ = _follow(now_, vm.getRecordedLogs(), places, states);
-        eq(now_.hash(), court.getTrial(trialId).said, "answer");
+        eq(now_.hash(), court.getTrial(trialId).position, "answer");
         return now_;
     }
 
-    function _told(Said memory now_, string memory move) private returns (Said memory) {
+    function _told(TrialPosition memory now_, string memory move) private returns (TrialPosition memory) {
         now_ = _follow(now_, vm.getRecordedLogs(), new uint64[](0), "");
-        eq(now_.hash(), court.getTrial(trialId).said, move);
+        eq(now_.hash(), court.getTrial(trialId).position, move);
         return now_;
     }
 }

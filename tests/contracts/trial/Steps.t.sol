@@ -136,7 +136,7 @@ contract StepsTest is Tried {
         eq(court.deadline(trialId), block.timestamp + CLOCK, "side 0 has its whole clock");
         pass(CLOCK);
         refuses(ICourt.NotTooLate.selector);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         bytes memory states = _states(wrong);
         vm.prank(alice);
         post(states); // in the last second
@@ -144,11 +144,11 @@ contract StepsTest is Tried {
         vm.expectRevert(abi.encodeWithSelector(ICourt.TooLate.selector, trialId, 2));
         vm.prank(bob);
         answer(states, 3, states);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         eq(losers, 2, "side 1");
         yes(late, "by the clock");
         refuses(ICourt.NotTooLate.selector);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         eq(court.deadline(trialId), 0, "nobody owes anything");
     }
 
@@ -160,14 +160,14 @@ contract StepsTest is Tried {
         eq(court.getTrial(trialId).clock0, CLOCK - 10, "charged");
         eq(court.getTrial(trialId).clock1, CLOCK, "not charged");
         pass(CLOCK - 9);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         eq(losers, 1, "side 0");
     }
 
     function test_bothSilentBothLose() public {
         open(disputeOfSum(1, 2));
         pass(CLOCK + 1);
-        court.timeout(suit);
+        court.timeout(trialTerms);
         eq(losers, 3, "both");
         yes(late, "by the clock");
     }
@@ -198,7 +198,7 @@ contract StepsTest is Tried {
         refuses(ICourt.AnotherHash.selector);
         showOutput(d, 0, keccak256("another"));
         eq(court.places(trialId).length, 0, "no places yet");
-        ++suit.id; // of no trial
+        ++trialTerms.id; // of no trial
         refuses(ICourt.WrongStage.selector);
         showOutput(d, 0, 0);
     }

@@ -8,7 +8,14 @@ import {Court} from "contracts/Court.sol";
 import {Timekeeper} from "contracts/Timekeeper.sol";
 import {Descent} from "contracts/commit/Descents.sol";
 import {LogBlock} from "contracts/commit/Logs.sol";
-import {Dispute, IBench, Said, Stage, Suit, Trial} from "contracts/interfaces/ICourt.sol";
+import {
+    Dispute,
+    ITrialClient,
+    Stage,
+    Trial,
+    TrialPosition,
+    TrialTerms
+} from "contracts/interfaces/ICourt.sol";
 import {Inputs, Opening} from "contracts/interfaces/IExaminer.sol";
 import {Record} from "contracts/interfaces/IReferee.sol";
 
@@ -17,8 +24,8 @@ import {Record} from "contracts/interfaces/IReferee.sol";
 ///
 ///     0 add    [600] + [600] -> [600]
 ///     1 sum    [600] -> a number, in 600 steps
-abstract contract Tried is Base, IBench {
-    using Statements for Said;
+abstract contract Tried is Base, ITrialClient {
+    using Statements for TrialPosition;
     using Trees for Tree;
 
     uint256 internal constant COUNT = 600;
@@ -34,8 +41,8 @@ abstract contract Tried is Base, IBench {
     address internal bob = address(0xB0B); // side 1
     uint256 internal trialId;
     /// @dev What the moves of this trial show.
-    Suit internal suit;
-    Said internal said;
+    TrialTerms internal trialTerms;
+    TrialPosition internal position;
     uint256 private _opened;
     uint8 internal losers;
     bool internal late;
@@ -52,7 +59,7 @@ abstract contract Tried is Base, IBench {
         return deploy("Examiner.sol:Examiner", abi.encode(opset));
     }
 
-    function ruled(uint256 id, uint8 losers_, bool late_) external {
+    function onTrialDecided(uint256 id, uint8 losers_, bool late_) external {
         yes(msg.sender == address(court) && id == _opened, "the court tells of this trial");
         yes(losers == 0, "once");
         (losers, late) = (losers_, late_);
@@ -156,8 +163,8 @@ abstract contract Tried is Base, IBench {
 
     function open(Dispute memory d) internal {
         trialId = court.open(++_opened, [alice, bob], CLOCK, d);
-        suit = Suit(address(this), _opened, [alice, bob], keccak256(abi.encode(d)));
-        delete said;
+        trialTerms = TrialTerms(address(this), _opened, [alice, bob], keccak256(abi.encode(d)));
+        delete position;
         (losers, late) = (0, false);
     }
 
@@ -176,21 +183,21 @@ abstract contract Tried is Base, IBench {
     // ------------------------------------------------------------------ moves
 
     function showOutput(Dispute memory d, uint8 side, bytes32 root) internal {
-        court.showOutputs(suit, d, said, Statements.only(side, root));
-        _moved(said.shown(side, root));
+        court.showOutputs(trialTerms, d, position, Statements.only(side, root));
+        _moved(position.shown(side, root));
     }
 
     function reveal(uint8 side, bytes32[] memory children) internal {
-        court.reveal(suit, said, side, children);
+        court.reveal(trialTerms, position, side, children);
     }
 
     function descend(Dispute memory d, Descent memory way) internal {
-        court.descend(suit, d, said, way);
-        _moved(said.walked(way));
+        court.descend(trialTerms, d, position, way);
+        _moved(position.walked(way));
     }
 
     function showLeaf(uint8 side, bytes memory leaf) internal {
-        court.showLeaf(suit, said, side, leaf);
+        court.showLeaf(trialTerms, position, side, leaf);
     }
 
     function compare(
@@ -200,7 +207,7 @@ abstract contract Tried is Base, IBench {
         Inputs memory inputs,
         LogBlock memory log
     ) internal {
-        court.compare(suit, d, said, leaf0, leaf1, inputs, log);
+        court.compare(trialTerms, d, position, leaf0, leaf1, inputs, log);
         Trial memory t = court.getTrial(trialId);
         if (t.stage != Stage.Post && t.stage != Stage.Step) return;
         // NOTE: both operators begin with a state of eight zeros.
@@ -209,24 +216,24 @@ abstract contract Tried is Base, IBench {
     }
 
     function post(bytes memory states) internal {
-        court.post(suit, said, states);
-        _moved(said.posted(states));
+        court.post(trialTerms, position, states);
+        _moved(position.posted(states));
     }
 
     function answer(bytes memory states, uint256 place, bytes memory own) internal {
-        court.answer(suit, said, states, place, own);
-        if (court.getTrial(trialId).stage != Stage.Answer) _moved(said.answered(states, 8, place, own));
+        court.answer(trialTerms, position, states, place, own);
+        if (court.getTrial(trialId).stage != Stage.Answer) _moved(position.answered(states, 8, place, own));
     }
 
     function judge(Dispute memory d, Inputs memory inputs, bytes memory agreed, Opening[] memory openings)
         internal
     {
-        court.judge(suit, d, said, inputs, agreed, openings);
+        court.judge(trialTerms, d, position, inputs, agreed, openings);
     }
 
     /// @dev NOTE: a move that a test expects to be refused comes back, too; then the trial is where it was.
-    function _moved(Said memory now_) private {
-        if (court.getTrial(trialId).said == now_.hash()) said = now_;
+    function _moved(TrialPosition memory now_) private {
+        if (court.getTrial(trialId).position == now_.hash()) position = now_;
     }
 
     function _read(bytes memory leaf, uint256 i) private pure returns (uint64 value) {

@@ -72,7 +72,7 @@ contract WatchHostileTest is Watching {
         if (roll == 0) {
             try watch.fund{value: _roll(7)}(IJobs(address(jobs)), JOB, uint8(_roll(4))) {} catch {}
         } else if (roll == 1) {
-            try watch.settle(bountyOf(funder)) {} catch {}
+            try watch.distribute(bountyOf(funder)) {} catch {}
         } else if (roll < 7) {
             try watch.watch{value: 2 * STAKE}(bountyOf(funder), commitment) {} catch {}
         } else if (roll < 12) {
@@ -84,7 +84,7 @@ contract WatchHostileTest is Watching {
         }
     }
 
-    /// @dev Balance = credits + pools that are not settled + stakes that are not collected + shares that are not.
+    /// @dev Balance = credits + pools that are not distributed + stakes that are not collected + shares that are not.
     function _check() private view {
         uint256 owed = burned();
         for (uint160 n = 0; n < PEOPLE; ++n) {

@@ -121,20 +121,20 @@ contract WatchRefusedTest is Watching {
 
     function test_settlingsAndCollections() public {
         refuses(IWatch.NothingFunded.selector);
-        watch.settle(bounty());
+        watch.distribute(bounty());
         fund();
         commit(person(2), RIGHT);
         shown(1);
         refuses(IJobs.JobRuns.selector);
-        watch.settle(bounty());
+        watch.distribute(bounty());
         refuses(IJobs.JobRuns.selector);
         collect(person(1));
         refuses(IWatch.NothingToCollect.selector);
         collect(person(3));
         jobs.sayAccepted(RIGHT);
-        watch.settle(bounty());
-        refuses(IWatch.AlreadySettled.selector);
-        watch.settle(bounty());
+        watch.distribute(bounty());
+        refuses(IWatch.AlreadyDistributed.selector);
+        watch.distribute(bounty());
         collect(person(1));
         refuses(IWatch.NothingToCollect.selector);
         collect(person(1));
@@ -142,19 +142,19 @@ contract WatchRefusedTest is Watching {
     }
 
     /// @dev The Jobs contract says that all begins anew.
-    function test_aBountyThatIsSettledIsOver() public {
+    function test_aBountyThatIsDistributedIsOver() public {
         fund();
         commit(person(2), RIGHT);
         shown(1);
         jobs.sayAccepted(RIGHT);
-        watch.settle(bounty());
+        watch.distribute(bounty());
         jobs.say(JobPhase.Training);
-        _watchRefused(person(3), STAKE, RIGHT, IWatch.AlreadySettled.selector);
+        _watchRefused(person(3), STAKE, RIGHT, IWatch.AlreadyDistributed.selector);
         _fundRefused(1, 1, abi.encodeWithSelector(IWatch.AlreadyFunded.selector, JOB, FUNDER));
         jobs.say(JobPhase.Challenge);
-        _showRefused(person(2), RIGHT, IWatch.AlreadySettled.selector);
+        _showRefused(person(2), RIGHT, IWatch.AlreadyDistributed.selector);
         jobs.sayAccepted(WRONG);
         collect(person(1));
-        credited(person(1), STAKE + POOL / SHARES, "as it was settled");
+        credited(person(1), STAKE + POOL / SHARES, "as it was distributed");
     }
 }

@@ -126,15 +126,15 @@ contract WatchTest is Watching {
         jobs.sayAccepted(RIGHT);
         collect(person(1));
         credited(person(1), STAKE + POOL / SHARES, "of the client's");
-        watch.settle(bountyOf(person(9)));
+        watch.distribute(bountyOf(person(9)));
         credited(person(9), 1, "its own");
     }
 
-    function test_anybodySettlesABountyThatNobodyWatched() public {
+    function test_anybodyDistributesABountyThatNobodyWatched() public {
         fund();
         jobs.sayAccepted(RIGHT);
         vm.prank(person(5));
-        watch.settle(bounty());
+        watch.distribute(bounty());
         credited(FUNDER, POOL, "all of it");
     }
 
@@ -156,13 +156,13 @@ contract WatchTest is Watching {
         shown(2);
         pool = watch.poolOf(bounty());
         eq(pool.watchers, 2, "watchers");
-        yes(pool.ended == JobPhase.None, "not settled");
+        yes(pool.ended == JobPhase.None, "not distributed");
         eq(watch.shownOf(bounty(), RIGHT), 2, "shown");
         Watcher memory watcher = watch.watcherOf(bounty(), person(1));
         yes(watcher.state == WatcherState.Shown, "state");
         eq(watcher.found, RIGHT, "root");
         jobs.sayAccepted(RIGHT);
-        watch.settle(bounty());
+        watch.distribute(bounty());
         pool = watch.poolOf(bounty());
         yes(pool.ended == JobPhase.Accepted, "how it ended");
         eq(pool.root, RIGHT, "the accepted root");

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from repops.cuda.plan import Plan, Ref, launch
+from repops.cuda.plan import LaunchPlan, Ref, launch
 
 from . import emulation
 from .emulation import Guarded, needs_gcc, run
@@ -68,7 +68,7 @@ def kernels(tmp_path_factory):
 
 def results(kernels, name, order=0, blocks=1):
     buffer = Guarded(64 * 4)
-    run(Plan((launch(f"controls.{name}", blocks, 64, [Ref(0)]),)), [buffer], order, kernels)
+    run(LaunchPlan((launch(f"controls.{name}", blocks, 64, [Ref(0)]),)), [buffer], order, kernels)
     return buffer.view.tobytes()
 
 

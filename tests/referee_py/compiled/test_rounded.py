@@ -17,9 +17,9 @@ from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Program, SlotSource, TensorDescriptor
 from referee_py.rounding.backend import OnForged, Rounded
-from referee_py.rounding.book import LogBook, MemoryBook
 from referee_py.rounding.entries import Log
 from referee_py.rounding.evaluate import ELEMENTARY
+from referee_py.rounding.log_source import LogSource, MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.primitives import rnd
 from referee_py.rounding.step_log import NodeLog, StepLog
@@ -33,13 +33,13 @@ STEPS = 3
 
 
 class Lent:
-    """Another's book: to be read only."""
+    """Another's log_source: to be read only."""
 
-    def __init__(self, book: LogBook) -> None:
-        self._book = book
+    def __init__(self, log_source: LogSource) -> None:
+        self._log_source = log_source
 
     def get(self, step: int) -> StepLog | None:
-        found = self._book.get(step)
+        found = self._log_source.get(step)
         assert found is not None
         return found
 
@@ -75,13 +75,13 @@ def _all_agree(
     made: Parties, rounding: Rounding, names: Sequence[str], compiled: bool
 ) -> list[dict[int, NodeLog]]:
     """The logs of a run with the first library, once the others have followed them, compiled and interpreted."""
-    book = MemoryBook()
-    want = _run(made, Rounded(rounding, book, evaluator_of(names[0])), compiled)
+    log_source = MemoryLogs()
+    want = _run(made, Rounded(rounding, log_source, evaluator_of(names[0])), compiled)
     for other, name in zip((True, False), names[1:], strict=True):
-        assert _run(made, Rounded(rounding, Lent(book), evaluator_of(name)), other) == want, (
+        assert _run(made, Rounded(rounding, Lent(log_source), evaluator_of(name)), other) == want, (
             f"compiled: {other}"
         )
-    logs = [book.get(step) for step in range(1, STEPS + 1)]
+    logs = [log_source.get(step) for step in range(1, STEPS + 1)]
     return [dict(log.nodes) for log in logs if log is not None]
 
 
@@ -167,9 +167,9 @@ def test_logs_of_functions_are_the_same_compiled_or_not(form: Form, bits: int) -
     for made in (near_midpoints(bits), *(RandomProgram(seed, 60) for seed in range(8))):
         found = []
         for compiled in (True, False):
-            book = MemoryBook()
-            _run(made, Rounded(Rounding(bits, form=form), book, evaluator_of("torch")), compiled)
-            logs = [book.get(step) for step in range(1, STEPS + 1)]
+            log_source = MemoryLogs()
+            _run(made, Rounded(Rounding(bits, form=form), log_source, evaluator_of("torch")), compiled)
+            logs = [log_source.get(step) for step in range(1, STEPS + 1)]
             functions = [n for n, node in enumerate(made.program.nodes) if node.name in ELEMENTARY]
             found.append([[log.nodes.get(n) for n in functions] for log in logs if log is not None])
         assert found[0] == found[1]
@@ -207,29 +207,29 @@ def test_a_function_that_has_a_log_is_computed_once(bits: int, tasks: int) -> No
     last = op("mul", product, tanh)
     described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
     program = Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described)
-    backend = Rounded(Rounding(bits), MemoryBook(), evaluator_of("torch"))
+    backend = Rounded(Rounding(bits), MemoryLogs(), evaluator_of("torch"))
     compiled = Compiled(program, constants, machine=RoundedCpu(backend))
     assert sum("tanh" in task.name for task in compiled.tasks) == tasks
 
 
 def _followed(
-    made: Parties, bits: int, book: LogBook, evaluator: str, compiled: bool
+    made: Parties, bits: int, log_source: LogSource, evaluator: str, compiled: bool
 ) -> tuple[list[bytes], set[int]]:
     """States, and the nodes whose entries were ignored."""
     forged = set[int]()
     told: OnForged = lambda _step, node, _element: forged.add(node)  # noqa: E731
-    return _run(made, Rounded(Rounding(bits), book, evaluator_of(evaluator), told), compiled), forged
+    return _run(made, Rounded(Rounding(bits), log_source, evaluator_of(evaluator), told), compiled), forged
 
 
 @pytest.mark.parametrize("bits", [26, 31])
 def test_entries_of_functions_count_where_they_may_and_nowhere_else(bits: int) -> None:
     made, states = near_midpoints(bits), set[bytes]()
     for seed in range(6):
-        book = Forged(dict.fromkeys(FUNCTIONS, SIZE), seed)
-        truth = _followed(made, bits, book, "torch", False)
+        log_source = Forged(dict.fromkeys(FUNCTIONS, SIZE), seed)
+        truth = _followed(made, bits, log_source, "torch", False)
         assert truth[1] == {*FUNCTIONS}
         for name in ("torch", "numpy"):
-            assert _followed(made, bits, book, name, True) == truth
+            assert _followed(made, bits, log_source, name, True) == truth
         states.add(truth[0][0])
     assert len(states) == 6, "directions of what may be rounded either way make a difference"
 
@@ -241,5 +241,8 @@ def test_forged_logs_of_random_programs(bits: int) -> None:
         nodes = made.program.nodes
         logged = (*ELEMENTARY, "sum", "mm", "bmm")
         sizes = {n: node.outputs[0].count for n, node in enumerate(nodes) if node.name in logged}
-        book = Forged({n: size for n, size in sizes.items() if size}, seed)
-        assert _followed(made, bits, book, "torch", True)[0] == _followed(made, bits, book, "numpy", False)[0]
+        log_source = Forged({n: size for n, size in sizes.items() if size}, seed)
+        assert (
+            _followed(made, bits, log_source, "torch", True)[0]
+            == _followed(made, bits, log_source, "numpy", False)[0]
+        )

@@ -16,13 +16,13 @@ from referee_py.element.index import digits
 from referee_py.element.rounded import Sums, rounded_rule
 from referee_py.errors import InvalidInput, UnknownVersion
 from referee_py.program import TensorType
-from referee_py.rounding import Bounds, Rounding, exact, settle
+from referee_py.rounding import Bounds, Rounding, decide_exactly, exact
 from referee_py.rounding.additions import ADDITIONS
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.entries import Entries
 from referee_py.rounding.evaluate import ELEMENTARY
 from referee_py.rounding.grid import UNIT
+from referee_py.rounding.log_source import MemoryLogs
 from tests.referee_py.rounding import operators
 
 from .logged import ROUNDINGS, entries, logged_elements
@@ -36,7 +36,7 @@ ELEMENTS = 30
     "count", [pytest.param(2, id="quick"), pytest.param(40, id="slow", marks=pytest.mark.slow)]
 )
 def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: int) -> None:
-    """Under every kind of entry: by fractions, and as an auditor settles it."""
+    """Under every kind of entry: by fractions, and as an auditor decides it."""
     rng = np.random.default_rng([rounding.mode, count])
     followed = looked = 0
     for call, case in logged_elements(rng, rounding, count):
@@ -55,8 +55,10 @@ def test_what_has_a_log_is_what_the_definition_says(rounding: Rounding, count: i
             want = ball if isinstance(ball, float) else exact.follow_entry(*ball, *said, rounding.bits)
             assert got == scalar.to_bits(want), (str(call), case.element, entry)
             entry_of = Entries(np.array([said[0]], dtype=np.uint8), np.array([said[1]]))
-            settled = settle(case.name, call.inputs, call.attrs, np.array([case.element]), entry_of, rounding)
-            assert got == scalar.to_bits(float(settled[0])), (str(call), case.element, entry)
+            decided = decide_exactly(
+                case.name, call.inputs, call.attrs, np.array([case.element]), entry_of, rounding
+            )
+            assert got == scalar.to_bits(float(decided[0])), (str(call), case.element, entry)
             followed += got != nearest
             looked += 1
     assert looked > 1_000
@@ -91,11 +93,11 @@ def check_operator(name: str, rounding: Rounding) -> None:
     looked = number = 0
     while looked < ELEMENTS:
         inputs, attrs = random_call(name, f"rounded/{rounding.mode}/{number}", "tiny")
-        backend = Rounded(rounding, MemoryBook(), NumpyEvaluator())
+        backend = Rounded(rounding, MemoryLogs(), NumpyEvaluator())
         backend.begin(0)
         outputs = backend.execute(0, name, inputs, attrs)
         backend.end()
-        written = backend.book.get(0)
+        written = backend.log_source.get(0)
         assert written is not None
         for case in cases_of(name, inputs, attrs, (0.0, 1.0, rng.random())):
             elements = outputs[case.output].size

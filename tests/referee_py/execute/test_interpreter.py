@@ -11,7 +11,7 @@ import repops
 
 from referee_py.commit import Record, Tag, fold_path, tensor_hash
 from referee_py.errors import InvalidInput
-from referee_py.execute import Capture, Chain, Interpreter, Metrics, NodeHook, Plan, Site, State, Value
+from referee_py.execute import Capture, Chain, Interpreter, Metrics, NodeHook, Site, State, StepPlan, Value
 from referee_py.program import Kind, SlotSource
 
 from ..program import tiny
@@ -121,7 +121,7 @@ class Tracking:
 def test_values_are_released_after_their_last_use() -> None:
     tracking = Tracking()
     state, _ = interpreter(backend=tracking).step(start(), False)
-    assert tracking.peak == Plan(PROGRAM).peak_bytes
+    assert tracking.peak == StepPlan(PROGRAM).peak_bytes
     assert tracking.peak < sum(np.prod(t.shape) * 4 for node in PROGRAM.nodes for t in node.outputs), (
         "something is released before the end"
     )
@@ -129,7 +129,7 @@ def test_values_are_released_after_their_last_use() -> None:
 
 
 def test_slots_and_unused_outputs_are_planned_for() -> None:
-    released = [node for i in Plan(PROGRAM).instructions for node in i.release]
+    released = [node for i in StepPlan(PROGRAM).instructions for node in i.release]
     assert sorted(released) == sorted(set(range(len(PROGRAM.nodes))) - {s.node for s in PROGRAM.slots})
 
 

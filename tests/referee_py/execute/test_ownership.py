@@ -18,7 +18,7 @@ from referee_py.execute import Executor, FastExecutor, Interpreter, Run, State
 from referee_py.execute.interpreter import Backend
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, TensorType
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Rounding
 from trainer_node.rounded.variations import NumpyEvaluator
 
@@ -52,7 +52,7 @@ FIBONACCI = program(Structure.make("add", [slot(0), slot(1)], [TYPE]), copy_of(0
 
 
 def rounding() -> Rounded:
-    return Rounded(Rounding(29), MemoryBook(), NumpyEvaluator())
+    return Rounded(Rounding(29), MemoryLogs(), NumpyEvaluator())
 
 
 EXECUTORS: dict[str, Callable[[Program], Executor]] = {

@@ -13,7 +13,7 @@ from referee_py.compiled.rounded import RoundedCpu
 from referee_py.execute import Executor, FastExecutor, Interpreter
 from referee_py.program import SlotSource, validate
 from referee_py.rounding.backend import Evaluator, Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from tests.trainer_node.rounded.places import CpuTensors
 from trainer_node.rounded.device import TensorEvaluator
@@ -80,11 +80,11 @@ def play(seed: int, size: int, found: Found) -> None:
     sources = [SlotSource(int(k), 0) for k in draw.integers(0, len(made.program.nodes), 2)]
     watched = {f"metric {k}": source for k, source in enumerate(sources)}
     places = {name: k for k, name in enumerate(watched)}
-    book = MemoryBook()
+    log_source = MemoryLogs()
     rounding = Rounding((26, 29, 31, 32)[seed % 4], Bounds(seed // 4 % 2), Form(seed // 8 % 2))
 
     def party(evaluator: Evaluator) -> Rounded:
-        return Rounded(rounding, book, evaluator)
+        return Rounded(rounding, log_source, evaluator)
 
     first = party(evaluator_of(sorted(VARIATIONS)[seed % len(VARIATIONS)]))
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ from .synthetic import value
 
 @dataclass
 class Action:
-    """One transaction: the same call for the chain and for the book."""
+    """One transaction: the same call for the chain and for the model."""
 
     name: str
     transaction: Transaction

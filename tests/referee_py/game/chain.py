@@ -21,7 +21,7 @@ from trainer_node.chain.contracts import EXACT_RULES, ROUNDED_RULES, RULES
 
 NAMES = (
     *("Timekeeper", "VerifierRegistry", "Opset1", "Examiner", "Court", "Panel"),
-    *("Judge", "Referee", "Demands", "Notary", "Jobs"),
+    *("Judge", "Referee", "DataAvailability", "Notary", "Jobs"),
 )
 COMMIT_AGE = 2
 DEPLOYER, GUARDIAN = "0x" + "d0" * 20, "0x" + "60" * 20
@@ -123,9 +123,9 @@ class Chain:
         """A stake is worth ``min_stake`` units of gas, each of one wei at least."""
         self._http = httpx.Client(base_url=url, timeout=60)
         self.timekeeper, self.registry, opset, examiner, self.court, self.panel, *rest = map(Contract, NAMES)
-        self.judge, self.referee, self.demands, self.notary, self.jobs = rest
+        self.judge, self.referee, self.data_availability, self.notary, self.jobs = rest
         contracts = (*map(Contract, RULES), self.registry, examiner, self.court, self.panel, self.referee)
-        contracts += self.judge, self.demands, self.notary, self.jobs, self.timekeeper
+        contracts += self.judge, self.data_availability, self.notary, self.jobs, self.timekeeper
         self.errors = {selector: name for c in contracts for selector, name in c.errors.items()}
         self.now = int(self.batch([("eth_getBlockByNumber", ["latest", False])])[0]["timestamp"], 16)
         self.fund([DEPLOYER, GUARDIAN])
@@ -141,9 +141,9 @@ class Chain:
         self._deploy(DEPLOYER, self.panel, self.court.address, self.registry.address)
         self._deploy(DEPLOYER, self.judge)
         self._deploy(DEPLOYER, self.referee, self.judge.address, self.panel.address)
-        self._deploy(DEPLOYER, self.demands, self.timekeeper.address)
+        self._deploy(DEPLOYER, self.data_availability, self.timekeeper.address)
         self._deploy(DEPLOYER, self.notary, self.registry.address, min_stake, 1, COMMIT_AGE + 1)
-        self._deploy(DEPLOYER, self.jobs, self.notary.address, self.demands.address, COMMIT_AGE)
+        self._deploy(DEPLOYER, self.jobs, self.notary.address, self.data_availability.address, COMMIT_AGE)
 
     def batch(self, requests: Sequence[Request]) -> list[Any]:
         """Results in the order of the requests; an error comes back as the JSON-RPC error object."""

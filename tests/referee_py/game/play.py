@@ -7,7 +7,7 @@ from random import Random
 
 from referee_py.game import clock
 from referee_py.game.refusals import Refusal
-from referee_py.game.rules import apply, opened, ruled
+from referee_py.game.rules import apply, hearing_decided, opened
 from referee_py.game.solver import plan
 from referee_py.game.state import MatchState, MatchTerms, Move, Phase, Reason, Timeout
 from referee_py.game.view import ChainLog, LoggedView
@@ -19,7 +19,7 @@ START = 1_000_000
 
 
 @dataclass
-class Player:
+class Contestant:
     """Someone at one side. A silent one never moves; one that does not serve shows only what it must."""
 
     run: Run
@@ -33,7 +33,7 @@ class Table:
     """A match between two players: `play()` takes it to its end."""
 
     graph: Graph
-    players: tuple[Player, Player]
+    players: tuple[Contestant, Contestant]
     rng: Random
     now: int = START
     history: list[Move] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Table:
         shown = next(r.records[step][node] for r in runs if r.record(step, node))
         record = self.graph.truth(node, shown.inputs, shown.log).hash()
         wrong = sum(1 << side for side in (0, 1) if self.state.node[side] != record)
-        self.state = ruled(self.state, wrong, Reason.OPERATOR)
+        self.state = hearing_decided(self.state, wrong, Reason.OPERATOR)
 
     def _pass_time(self) -> None:
         """To the first instant at which anything more can happen; anybody then ends the match."""

@@ -12,7 +12,7 @@ from eth_account import Account
 
 from referee_py.commit import NO_LOG
 from referee_py.game import clock
-from referee_py.game.book import Book
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.jobs import Claim, Job, JobPhase, JobTerms, Match, commitment
 from referee_py.game.state import Phase
 from referee_py.panel.contract import Hearing
@@ -20,9 +20,9 @@ from referee_py.panel.state import HearingPhase, Rules
 
 from .actions import Action, address, spoil
 from .chain import Chain, Transaction
-from .random_demand import Auditors
 from .random_hearing import Bar
 from .random_match import Duels
+from .random_request import Auditors
 from .real import random_real_graph
 from .synthetic import Graph, random_graph, value
 from .synthetic_run import Run, random_lie
@@ -32,7 +32,7 @@ LEAVE_DELAY = 15
 
 
 @dataclass
-class Party:
+class Person:
     address: str
     run: Run
     serves: bool
@@ -44,9 +44,9 @@ class Party:
 class Game:
     """One job with its parties, and the next random move in it."""
 
-    def __init__(self, chain: Chain, book: Book, seed: object) -> None:
+    def __init__(self, chain: Chain, model: ChainModel, seed: object) -> None:
         self.rng = rng = Random(repr(seed))
-        self.chain, self.book = chain, book
+        self.chain, self.model = chain, model
         rounded, sane, real = rng.random() < 0.3, rng.random() < 0.9, rng.random() < 0.65
         self.sane = sane
         self.graph: Graph = (
@@ -88,12 +88,12 @@ class Game:
             clock=rng.choice((3, 20, 60, 200, 200)),
         )
 
-    def _party(self, address: str, *, honest: bool) -> Party:
+    def _party(self, address: str, *, honest: bool) -> Person:
         rng = self.rng
         lies = () if honest else tuple(random_lie(rng, self.graph) for _ in range(rng.choice((1, 1, 2, 3))))
         logs = self.graph.logs if rng.random() < 0.95 else value("logs", address)
         run, salt = Run(self.graph, lies), rng.randbytes(32)
-        return Party(address, run, rng.random() < 0.5, salt, rng.random() < 0.7, logs)
+        return Person(address, run, rng.random() < 0.5, salt, rng.random() < 0.7, logs)
 
     @property
     def accounts(self) -> list[str]:
@@ -102,7 +102,7 @@ class Game:
     @property
     def hearings(self) -> list[Hearing]:
         """Those that have not ended. NOTE: a match may end before its hearing."""
-        every = self.book.panel.hearings.values()
+        every = self.model.panel.hearings.values()
         mine = [hearing for hearing in every if hearing.terms.submission.job_id == self.job_id]
         return [hearing for hearing in mine if hearing.state.phase is not HearingPhase.DONE]
 
@@ -113,13 +113,13 @@ class Game:
 
     @property
     def job(self) -> Job:
-        return self.book.jobs[self.job_id]
+        return self.model.jobs[self.job_id]
 
     @property
     def matches(self) -> list[Match]:
-        return [match for match in self.book.matches.values() if match.job_id == self.job_id]
+        return [match for match in self.model.matches.values() if match.job_id == self.job_id]
 
-    def party_of(self, match: Match, side: int) -> Party:
+    def party_of(self, match: Match, side: int) -> Person:
         owner = match.terms.players[side]
         return next((party for party in self.parties if party.address == owner), self.parties[0])
 
@@ -150,7 +150,7 @@ class Game:
     def instants(self, now: int) -> list[int]:
         """Instants at which something changes, and their neighbours: where a clock can be wrong by one."""
         job = self.job
-        found = [job.commit_end, job.reveal_end, job.challenge_end, job.settle_end]
+        found = [job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end]
         found += [group.until for group in job.groups]
         for match in self.matches:
             state = match.state
@@ -198,7 +198,7 @@ class Game:
         sender = party.address if rng.random() < 0.95 else rng.choice(self.accounts)
         return getattr(self, f"_{name}")(party, sender)  # type: ignore[no-any-return]
 
-    def _sensible(self, now: int) -> list[tuple[str, Party]]:
+    def _sensible(self, now: int) -> list[tuple[str, Person]]:
         """Moves of the job that fit its phase."""
         job, parties = self.job, self.parties
         trainers = {trainer.owner: trainer for trainer in job.trainers}
@@ -219,15 +219,15 @@ class Game:
             case JobPhase.CLOSING:
                 groups = {p.address: job.group_of(p.run.root) for p in parties if p.address not in claimed}
                 again = [p for p in parties if (g := groups.get(p.address)) is not None and g.claimable(now)]
-                settled = not job.open_matches and now >= job.settle_end
-                return self._claiming(again) + ([("finalize", parties[0])] if settled else [])
-        purses = self.book.credits, self.book.panel.credits, self.book.demands.credits
+                over = not job.open_matches and now >= job.reclaim_end
+                return self._claiming(again) + ([("finalize", parties[0])] if over else [])
+        escrows = self.model.credits, self.model.panel.credits, self.model.data_availability.credits
         owed = {claim.owner for claim in job.claims if not claim.lost and not claim.collected}
         return [("collect", p) for p in parties if p.address in owed] + [
-            ("withdraw", p) for p in parties if any(purse.get(p.address) for purse in purses)
+            ("withdraw", p) for p in parties if any(escrow.get(p.address) for escrow in escrows)
         ]
 
-    def _claiming(self, parties: list[Party]) -> list[tuple[str, Party]]:
+    def _claiming(self, parties: list[Person]) -> list[tuple[str, Person]]:
         """What those do who could claim: commit to it, or show it."""
         committed = [p for p in parties if p.address in self.job.challenges]
         return [("challenge", p) for p in committed] + [
@@ -243,7 +243,7 @@ class Game:
         *,
         stake: int | None = None,
     ) -> Action:
-        """``apply(*arguments of the book, sender, now)``, with the value before ``now`` if it takes a ``stake``."""
+        """``apply(*arguments of the model, sender, now)``, with the value before ``now`` if it takes a ``stake``."""
         data = self.chain.jobs.calldata(name, *arguments)
         if stake is None:
             transaction = Transaction(sender, self.chain.jobs.address, data)
@@ -252,55 +252,55 @@ class Game:
         transaction = Transaction(sender, self.chain.jobs.address, data, paid)
         return Action(f"jobs.{name}", transaction, lambda now: apply(sender, paid, now))
 
-    def _join(self, _: Party, sender: str) -> Action:
-        stake = self.book.stake_of(self.job_id)
+    def _join(self, _: Person, sender: str) -> Action:
+        stake = self.model.stake_of(self.job_id)
         return self._job_call(
-            "join", sender, (self.job_id,), partial(self.book.join, self.job_id), stake=stake
+            "join", sender, (self.job_id,), partial(self.model.join, self.job_id), stake=stake
         )
 
-    def _commit(self, party: Party, sender: str) -> Action:
+    def _commit(self, party: Person, sender: str) -> Action:
         arguments = (self.job_id, self._commitment(party, party.logs))
-        return self._job_call("commit", sender, arguments, partial(self.book.commit, *arguments))
+        return self._job_call("commit", sender, arguments, partial(self.model.commit, *arguments))
 
-    def _commit_challenge(self, party: Party, sender: str) -> Action:
+    def _commit_challenge(self, party: Person, sender: str) -> Action:
         arguments = (self.job_id, self._commitment(party, NO_LOG))
-        apply = partial(self.book.commit_challenge, *arguments)
+        apply = partial(self.model.commit_challenge, *arguments)
         return self._job_call("commitChallenge", sender, arguments, apply)
 
-    def _commitment(self, party: Party, logs: bytes) -> bytes:
+    def _commitment(self, party: Person, logs: bytes) -> bytes:
         if self.rng.random() < 0.05:
             return self.rng.choice((bytes(32), value("commitment")))
-        where = (self.book.chain_id, self.book.address, self.job_id, party.address)
+        where = (self.model.chain_id, self.model.address, self.job_id, party.address)
         return commitment(*where, party.run.root, party.run.last, logs, party.salt)
 
-    def _reveal(self, party: Party, sender: str) -> Action:
+    def _reveal(self, party: Person, sender: str) -> Action:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
         logs = party.logs if self.rng.random() < 0.95 else value("other logs")
-        apply = partial(self.book.reveal, self.job_id, claim, logs, salt)
+        apply = partial(self.model.reveal, self.job_id, claim, logs, salt)
         taken = next((trainer.stake for trainer in self.job.trainers if trainer.owner == sender), 0)
-        rise = max(0, self.book.stake_of(self.job_id) - taken)
+        rise = max(0, self.model.stake_of(self.job_id) - taken)
         return self._job_call("reveal", sender, (self.job_id, wire, logs, salt), apply, stake=rise)
 
-    def _challenge(self, party: Party, sender: str) -> Action:
+    def _challenge(self, party: Person, sender: str) -> Action:
         claim, wire = self._claim(party)
         salt = party.salt if self.rng.random() < 0.95 else value("salt")
-        apply = partial(self.book.challenge, self.job_id, claim, salt)
+        apply = partial(self.model.challenge, self.job_id, claim, salt)
         # NOTE: what was the price when it was sent may not be it any more.
-        price = self.book.price_of(self.job_id, claim.root)
+        price = self.model.price_of(self.job_id, claim.root)
         return self._job_call("challenge", sender, (self.job_id, wire, salt), apply, stake=price)
 
-    def _claim(self, party: Party) -> tuple[Claim, tuple[object, ...]]:
+    def _claim(self, party: Person) -> tuple[Claim, tuple[object, ...]]:
         claim = Claim(party.run.root, party.run.last, tuple(party.run.last_path))
         claim = spoil(self.rng, claim) if self.rng.random() < 0.1 else claim
         return claim, (claim.root, claim.last, list(claim.last_path), "http://party")
 
-    def _finalize(self, _: Party, sender: str) -> Action:
+    def _finalize(self, _: Person, sender: str) -> Action:
         return self._job_call(
-            "finalize", sender, (self.job_id,), lambda _, now: self.book.finalize(self.job_id, now)
+            "finalize", sender, (self.job_id,), lambda _, now: self.model.finalize(self.job_id, now)
         )
 
-    def _collect(self, party: Party, sender: str) -> Action:
+    def _collect(self, party: Person, sender: str) -> Action:
         known = [k for k, claim in enumerate(self.job.claims) if claim.owner == party.address]
         number = known[0] if known and self.rng.random() < 0.9 else self.rng.randint(0, len(self.job.claims))
         arguments = self.job_id, number
@@ -308,13 +308,13 @@ class Game:
             "collect",
             sender,
             arguments,
-            lambda _, now: self.book.collect(*arguments),  # noqa: ARG005
+            lambda _, now: self.model.collect(*arguments),  # noqa: ARG005
         )
 
-    def _withdraw(self, _: Party, sender: str) -> Action:
+    def _withdraw(self, _: Person, sender: str) -> Action:
         if self.rng.random() < 0.5:
             return self.rng.choice((self.bar, self.auditors)).withdrawal(sender)
-        return self._job_call("withdraw", sender, (), lambda sender, _: self.book.withdraw(sender))
+        return self._job_call("withdraw", sender, (), lambda sender, _: self.model.withdraw(sender))
 
     def observe(self, action: Action, before: Any) -> None:
         """Feed what the parties of a match or of a trial know with accepted moves."""

@@ -14,7 +14,7 @@ from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.solver import plan
 from referee_py.panel.state import Appeal, Attest, Escalate, HearingPhase, Move, Proceed, Stand
 from referee_py.trial import NodesReveal, ShowLeaf, Timeout
-from referee_py.trial.shown import led
+from referee_py.trial.calldata import led
 from referee_py.trial.solver import Operator
 from referee_py.trial.solver import plan as plan_trial
 from tests.referee_py.trial.parties import Known
@@ -56,14 +56,14 @@ class Bar:
         if isinstance(move, Appeal | Escalate) and not self.game.sane:
             return None
         move = self._spoiled(move) if self.rng.random() < 0.08 else move
-        value = self.game.book.stake_of(self.game.job_id) if isinstance(move, Appeal) else 0
+        value = self.game.model.stake_of(self.game.job_id) if isinstance(move, Appeal) else 0
         if value and self.rng.random() < 0.08:
             value += self.rng.choice((-1, 1))
         return self._hearing_action(hearing, move, sender, value)
 
     def instants(self, hearing: Hearing) -> list[int]:
         """Instants at which something changes."""
-        state, panel = hearing.state, self.game.book.panel
+        state, panel = hearing.state, self.game.model.panel
         number = panel.trial_of(hearing.terms.hearing_id)
         if number is None:
             return [state.until]
@@ -79,8 +79,8 @@ class Bar:
         return Action(
             f"panel.{move.function}",
             Transaction(sender, game.chain.panel.address, data, value),
-            lambda at: game.book.panel.play(hearing_id, move, sender, value, at),
-            match=game.book.matches[hearing.terms.submission.match_id],
+            lambda at: game.model.panel.play(hearing_id, move, sender, value, at),
+            match=game.model.matches[hearing.terms.submission.match_id],
             hearing=hearing,
         )
 
@@ -162,15 +162,15 @@ class Bar:
 
     def _trial_action(self, hearing: Hearing, now: int) -> Action | None:
         rng, game = self.rng, self.game
-        number = game.book.panel.trial_of(hearing.terms.hearing_id)
+        number = game.model.panel.trial_of(hearing.terms.hearing_id)
         assert number is not None
-        trial, side = game.book.panel.trials[number], rng.randrange(2)
+        trial, side = game.model.panel.trials[number], rng.randrange(2)
         moves = self._pleadings(number, trial, side, now)
         if not moves:
             return None
         sender = trial.state.players[side] if rng.random() < 0.93 else rng.choice(game.accounts)
         steps = led(trial.state, trial.dispute, moves, sender, now)
-        named = [trial_call(move, trial.suit, trial.dispute, state) for move, state in steps]
+        named = [trial_call(move, trial.trial_terms, trial.dispute, state) for move, state in steps]
         calls = [game.chain.court.calldata(name, *given) for name, given in named]
         return Action(
             "+".join(f"court.{name}" for name, _ in named),
@@ -179,8 +179,8 @@ class Bar:
                 game.chain.court.address,
                 calls[0] if len(calls) == 1 else game.chain.court.calldata("multicall", calls),
             ),
-            lambda at: game.book.panel.plead(number, moves, sender, at),
-            match=game.book.matches[hearing.terms.submission.match_id],
+            lambda at: game.model.panel.plead(number, moves, sender, at),
+            match=game.model.matches[hearing.terms.submission.match_id],
             hearing=hearing,
             trial=number,
             pleaded=tuple(moves),
@@ -205,7 +205,7 @@ class Bar:
         graph, record = self.game.graph, trial.dispute.records[side]
         if not isinstance(graph, RealGraph):
             return None
-        node = self.game.book.panel.hearings[trial.hearing_id].terms.submission.node
+        node = self.game.model.panel.hearings[trial.hearing_id].terms.submission.node
         right = record == graph.truth(node, record.inputs, record.log)
         fixed = Random(number + side)
         turn = fixed.randrange(17) if not right or fixed.random() < WRONG_PLAY else None
@@ -221,7 +221,7 @@ class Bar:
         if not action.pleaded:
             return
         self._last[action.trial] = action.pleaded
-        trial = self.game.book.panel.trials[action.trial]
+        trial = self.game.model.panel.trials[action.trial]
         for move in action.pleaded:
             if not isinstance(move, NodesReveal | ShowLeaf):
                 continue
@@ -239,13 +239,13 @@ class Bar:
         rng, game = self.rng, self.game
         k = rng.randrange(len(game.verifiers))
         sender = game.verifiers[k] if rng.random() < 0.95 else game.stranger
-        registry, at = game.book.panel.registry, game.chain.registry
+        registry, at = game.model.panel.registry, game.chain.registry
         name = rng.choice(("register", "unregister", "withdrawBond", "withdrawBond"))
         if name == "register":
             bond = rng.choice((0, game.bonds[k]))
             data = at.calldata(name, game.chain.panel.address, "http://verifier")
             paid = Transaction(sender, at.address, data, bond)
-            panel = game.book.panel.address
+            panel = game.model.panel.address
             return Action("registry.register", paid, lambda _: registry.register(panel, sender, bond))
         move = registry.unregister if name == "unregister" else registry.withdraw_bond
         transaction = Transaction(sender, at.address, at.calldata(name))
@@ -255,4 +255,4 @@ class Bar:
         """Of a credit at the panel."""
         panel = self.game.chain.panel
         transaction = Transaction(sender, panel.address, panel.calldata("withdraw"))
-        return Action("panel.withdraw", transaction, lambda _: self.game.book.panel.withdraw(sender))
+        return Action("panel.withdraw", transaction, lambda _: self.game.model.panel.withdraw(sender))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from referee_py.game.calldata import calls as calls_of
 from referee_py.game.jobs import Match
 from referee_py.game.rules import apply
-from referee_py.game.shown import calls as calls_of
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
     Descend,
@@ -61,7 +61,7 @@ class Duels:
         return Action(
             "+".join(f"referee.{move.function}" for move in moves),
             Transaction(sender, referee.address, data),
-            lambda at: game.book.play(match_id, moves, sender, at),
+            lambda at: game.model.play(match_id, moves, sender, at),
             tuple(moves),
             match,
         )
@@ -163,7 +163,7 @@ class Duels:
                 action.match.terms,
                 move,
                 action.transaction.sender,
-                self.game.chain.now - self.game.book.behind,
+                self.game.chain.now - self.game.model.behind,
             )
             log.observe(state, move, after)
             state = after

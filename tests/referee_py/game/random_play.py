@@ -1,4 +1,4 @@
-"""Random games, played by Python (`Book`) and by the contracts at once, move by move.
+"""Random games, played by Python (`ChainModel`) and by the contracts at once, move by move.
 
 A cohort of games runs side by side: in each round every game makes one move (sensible, spoiled or senseless) in the
 same block. After each round both must agree: accepted or refused and by which error, and the whole state after it.
@@ -15,17 +15,17 @@ from typing import Any
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from referee_py.game.book import Book
+from referee_py.game.calldata import MATCH_TERMS, match_id, position_hash
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.escrow import BURNED, Escrow
 from referee_py.game.jobs import Group, Job, Match
 from referee_py.game.refusals import Refusal
-from referee_py.game.shown import DOCKET, match_id, position_hash
 from referee_py.game.state import Phase
 from referee_py.game.timekeeper import Timekeeper
 from referee_py.panel.contract import Hearing, Trial
 from referee_py.panel.registry import Registry
 from referee_py.trial import Stage
-from referee_py.trial.shown import said_hash
+from referee_py.trial.calldata import position_hash as trial_position_hash
 
 from .actions import Action
 from .chain import COMMIT_AGE, DEPLOYER, GUARDIAN, Chain, Contract, Transaction, words
@@ -51,7 +51,7 @@ class Tally:
 
 
 class Cohort:
-    """Games side by side on one chain and in one book."""
+    """Games side by side on one chain and in one model."""
 
     def __init__(
         self, chain: Chain, clocks: Timekeeper, seed: object, size: int, tally: Tally, rounds: int
@@ -59,18 +59,18 @@ class Cohort:
         self.chain, self.tally, self.rounds, self.clocks = chain, tally, rounds, clocks
         self.rng = Random(repr(("cohort", seed)))
         addresses = (to_checksum_address(c.address) for c in (chain.jobs, chain.referee, chain.panel))
-        self.book = Book(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
-        self.games = [Game(chain, self.book, (seed, k)) for k in range(size)]
+        self.model = ChainModel(31337, *addresses, Registry(1, LEAVE_DELAY), MIN_STAKE, COMMIT_AGE)
+        self.games = [Game(chain, self.model, (seed, k)) for k in range(size)]
         accounts = [account for game in self.games for account in game.accounts]
         self.tracked = [*accounts, BURNED]
         chain.fund(accounts)
-        self.purses: list[tuple[Contract, Escrow]] = [
-            (chain.jobs, self.book),
-            (chain.panel, self.book.panel),
-            (chain.demands, self.book.demands),
+        self.escrows: list[tuple[Contract, Escrow]] = [
+            (chain.jobs, self.model),
+            (chain.panel, self.model.panel),
+            (chain.data_availability, self.model.data_availability),
         ]
-        self.held = [self._balance(contract) for contract, _ in self.purses]
-        self.credits = [self._credits(contract) for contract, _ in self.purses]
+        self.held = [self._balance(contract) for contract, _ in self.escrows]
+        self.credits = [self._credits(contract) for contract, _ in self.escrows]
         self._register()
         self._post()
 
@@ -90,11 +90,11 @@ class Cohort:
             self.tally.endings[game.job.ended.name] += 1
             for match in game.matches:
                 self.tally.reasons[match.state.reason.name] += 1
-        for hearing in self.book.panel.hearings.values():
+        for hearing in self.model.panel.hearings.values():
             state, kind = hearing.state, "verifiers" if hearing.terms.rules.has_verifiers else "court"
             lost = len(state.voters) - len(state.votes)
             self.tally.hearings[kind, state.phase.name, state.trials, lost] += 1
-        for trial in self.book.panel.trials.values():
+        for trial in self.model.panel.trials.values():
             self.tally.trials[trial.state.stage.name, trial.state.losers, trial.state.steps] += 1
 
     def _guard(self) -> None:
@@ -121,14 +121,14 @@ class Cohort:
 
     def _round(self, live: Sequence[Game], instant: int) -> None:
         now = self.clocks.time(instant)
-        self.book.behind = instant - now
+        self.model.behind = instant - now
         if self.rng.random() < 0.2:
-            self.book.base_fee = self.chain.base_fee = self.rng.choice((0, self.rng.randint(0, 300)))
+            self.model.base_fee = self.chain.base_fee = self.rng.choice((0, self.rng.randint(0, 300)))
         chosen = [(game, game.act(now)) for game in live]
         live = [game for game, action in chosen if action]
         actions = [action for _, action in chosen if action]
         before = [action.match.state if action.match else None for action in actions]
-        known = set(self.book.matches)
+        known = set(self.model.matches)
         for action in actions:
             try:
                 action.apply(now)
@@ -146,7 +146,7 @@ class Cohort:
             )
             if ok:
                 game.observe(action, state)
-        self._rename([k for k in self.book.matches if k not in known])
+        self._rename([k for k in self.model.matches if k not in known])
         self._compare(live, actions)
 
     def _count(self, action: Action) -> None:
@@ -165,10 +165,10 @@ class Cohort:
         sent = [Transaction(verifier, registry.address, data, bond) for verifier, bond in bonds]
         assert all(self.chain.mine(sent, at)), "a verifier cannot be registered"
         for verifier, bond in bonds:
-            self.book.panel.registry.register(self.book.panel.address, verifier, bond)
+            self.model.panel.registry.register(self.model.panel.address, verifier, bond)
 
     def _post(self) -> None:
-        self.book.base_fee = self.chain.base_fee = 0
+        self.model.base_fee = self.chain.base_fee = 0
         at = self.chain.now + 1
         now, posts = self.clocks.time(at), [game.post() for game in self.games]
         assert all(self.chain.mine(posts, at)), "a job cannot be posted"
@@ -176,30 +176,30 @@ class Cohort:
             logs = self.chain.receipts[post.hash]["logs"]
             game.job_id = int(logs[-1]["topics"][1], 16)
         for game in self.games:
-            posted = self.book.post(game.terms, game.client, game.reward, now)
-            self.book.jobs[-game.job_id] = self.book.jobs.pop(posted)
-        self.book.jobs = {-number: job for number, job in self.book.jobs.items()}
+            posted = self.model.post(game.terms, game.client, game.reward, now)
+            self.model.jobs[-game.job_id] = self.model.jobs.pop(posted)
+        self.model.jobs = {-number: job for number, job in self.model.jobs.items()}
 
     def _rename(self, new: Sequence[int]) -> None:
         """The chain's ids for the matches that Python has just opened."""
         opened = self._opened()
-        jobs = [self.book.matches[k].job_id for k in new]
+        jobs = [self.model.matches[k].job_id for k in new]
         answers = self.chain.read(self.chain.jobs, [("viewOf", (job_id,)) for job_id in jobs])
         for number, answer in zip(new, answers, strict=True):
             *_, groups = self.chain.jobs.decode("viewOf", answer)
-            first, second = self.book.matches[number].groups
+            first, second = self.model.matches[number].groups
             assert groups[first][2] == groups[second][2] != 0, "Python opened a match, the chain did not"
             match_id = groups[first][2]
-            self.book.rename(number, match_id, opened[match_id])
+            self.model.rename(number, match_id, opened[match_id])
 
     def _opened(self) -> dict[int, int]:
         """The numbers of the matches that the last block has opened."""
         topic = "0x" + self.chain.referee.topics["Opened"].hex()
         logs = [log for receipt in self.chain.receipts.values() for log in receipt["logs"]]
         found = [log for log in logs if log["topics"][0] == topic]
-        dockets = [decode([DOCKET], bytes.fromhex(log["data"][2:]))[0] for log in found]
+        match_terms = [decode([MATCH_TERMS], bytes.fromhex(log["data"][2:]))[0] for log in found]
         ids = [int(log["topics"][1], 16) for log in found]
-        return {match_id: docket[3] for match_id, docket in zip(ids, dockets, strict=True)}
+        return {match_id: match_terms[3] for match_id, match_terms in zip(ids, match_terms, strict=True)}
 
     # --- comparing ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Cohort:
             return None
         match_id = action.match.terms.match_id
         submitted = any(move.function == "submit" for move in action.moves)
-        hearings = self.book.panel.hearings.values()
+        hearings = self.model.panel.hearings.values()
         begun = [h for h in hearings if submitted and h.terms.submission.match_id == match_id]
         return begun[0] if begun else action.hearing
 
@@ -245,20 +245,20 @@ class Cohort:
             assert tuple(found) == hearing.state.signers(record), hearing
         trials = [
             k
-            for k, t in self.book.panel.trials.items()
+            for k, t in self.model.panel.trials.items()
             for h in hearings
             if t.hearing_id == h.terms.hearing_id
         ]
         answers = self.chain.read(court, [("getTrial", (number,)) for number in trials])
         for number, answer in zip(trials, answers, strict=True):
-            compare_trial(court.named("getTrial", answer), self.book.panel.trials[number])
+            compare_trial(court.named("getTrial", answer), self.model.panel.trials[number])
 
     def _hearing_words(self, hearing: Hearing) -> list[int]:
         """`Hearing` of the contract, word for word."""
         state, submission = hearing.state, hearing.terms.submission
         file = submission.hash() if hearing.terms.rules.has_verifiers else bytes(32)
         return [
-            *(int(self.book.referee, 16), state.until, state.phase),
+            *(int(self.model.referee, 16), state.until, state.phase),
             *(state.trials, state.side, state.losers),
             *(submission.match_id, *(int.from_bytes(h, "big") for h in (file, state.verdict))),
             *(int(player, 16) for player in state.players),
@@ -272,9 +272,9 @@ class Cohort:
     def _match_words(self, match: Match) -> list[int]:
         """`Match` of the contract, word for word."""
         state, terms = match.state, match.terms
-        assert match_id(self.book.address, match.job_id, terms) == terms.match_id, match
+        assert match_id(self.model.address, match.job_id, terms) == terms.match_id, match
         return [
-            *(int(self.book.address, 16), state.start, state.end, match.job_id, state.tick, *state.clock),
+            *(int(self.model.address, 16), state.start, state.end, match.job_id, state.tick, *state.clock),
             *(state.phase, state.posted, state.level, state.height, state.index, state.losers, state.reason),
             int.from_bytes(position_hash(state), "big"),
         ]
@@ -287,14 +287,14 @@ class Cohort:
         return int(self.chain.batch([("eth_getBalance", [contract.address, "latest"])])[0], 16)
 
     def _compare_money(self) -> None:
-        risks = self.book.at_risk(), self.book.panel.at_risk(), self.book.demands.deposits()
-        for k, (contract, purse) in enumerate(self.purses):
+        risks = self.model.at_risk(), self.model.panel.at_risk(), self.model.data_availability.deposits()
+        for k, (contract, escrow) in enumerate(self.escrows):
             for account, amount in self._credits(contract).items():
-                assert amount - self.credits[k][account] == purse.credits.get(account, 0), account
-            assert self._balance(contract) - self.held[k] == sum(purse.credits.values()) + risks[k]
+                assert amount - self.credits[k][account] == escrow.credits.get(account, 0), account
+            assert self._balance(contract) - self.held[k] == sum(escrow.credits.values()) + risks[k]
 
     def _compare_bonds(self) -> None:
-        verifiers, registry = [v for game in self.games for v in game.verifiers], self.book.panel.registry
+        verifiers, registry = [v for game in self.games for v in game.verifiers], self.model.panel.registry
         answers = self.chain.read(self.chain.registry, [("getVerifier", (v,)) for v in verifiers])
         for verifier, answer in zip(verifiers, answers, strict=True):
             bond, leaves_at, panel, _ = self.chain.registry.decode("getVerifier", answer)
@@ -312,7 +312,7 @@ def compare_trial(found: dict[str, Any], trial: Trial) -> None:
     if state.stage is not Stage.DONE:
         for name in ("posted", "height", "index"):
             assert found[name] == getattr(state, name), name
-        assert found["said"] == said_hash(state)
+        assert found["position"] == trial_position_hash(state)
     if state.steps:
         for name in ("element", "lo", "hi", "steps"):
             assert found[name] == getattr(state, name), name
@@ -326,7 +326,7 @@ def job_fields(job: Job) -> tuple[object, ...]:
     committed = sum(t.commitment != bytes(32) for t in job.trainers)
     return (
         *(job.client.lower(), job.posted, job.reward, job.commit_end, job.reveal_end, job.challenge_end),
-        *(job.ended, committed, sum(t.revealed for t in job.trainers), job.settle_end, job.open_matches),
+        *(job.ended, committed, sum(t.revealed for t in job.trainers), job.reclaim_end, job.open_matches),
         *(0 if job.waiting is None else job.waiting + 1, job.founded, job.followers),
         *((accepted.root, accepted.last) if accepted else (bytes(32), bytes(32))),
         *(job.logs, job.finder.lower() if job.finder is not None else "0x" + "00" * 20),

@@ -28,7 +28,7 @@ import pytest
 from referee_py.errors import InvalidInput
 from referee_py.game import clock, rules, solver
 from referee_py.game.refusals import Refusal
-from referee_py.game.rules import apply, opened, ruled
+from referee_py.game.rules import apply, hearing_decided, opened
 from referee_py.game.solver import evidence_of, log_proof_of, plan
 from referee_py.game.state import (
     ZERO,
@@ -125,7 +125,9 @@ class Game:
             return after
         record = self.lies.records[after.node[self.honest]]
         truth = self.lies.graph.truth(after.index, record.inputs, record.log).hash()
-        return ruled(after, sum(1 << side for side in (0, 1) if after.node[side] != truth), Reason.OPERATOR)
+        return hearing_decided(
+            after, sum(1 << side for side in (0, 1) if after.node[side] != truth), Reason.OPERATOR
+        )
 
     def _may_wait(self, state: MatchState, now: int, moves: bool) -> bool:
         """Whether a second goes by. Without waits it does so only where nobody but the liar can do anything."""

@@ -79,8 +79,13 @@ def _missing(tally: Tally) -> set[str]:
         "two pauses": tally.clocks["pause"] >= 2,
         "a pause that ends early": tally.clocks["resume"] >= 1,
     }
-    moves = {"demands.demand", "demands.close", "demands.answerDigests", "demands.answerBlocks"}
-    moves |= {"demands.answerRecord", "demands.answerLeaf", "jobs.collect"}
+    moves = {
+        "dataAvailability.request",
+        "dataAvailability.close",
+        "dataAvailability.provideDigests",
+        "dataAvailability.provideBlocks",
+    }
+    moves |= {"dataAvailability.provideRecord", "dataAvailability.provideLeaf", "jobs.collect"}
     moves |= {"panel.appeal", "panel.stand", "panel.escalate", "court.judge", "court.timeout"}
     reasons = {"OPERATOR", "TIMEOUT", "STRUCTURE"} - set(tally.reasons)
     return {what for what, seen in wanted.items() if not seen} | reasons | (moves - set(tally.accepted))

@@ -9,7 +9,7 @@ import pytest
 
 from referee_py.commit import Record
 from referee_py.game import clock
-from referee_py.game.rules import apply, ruled
+from referee_py.game.rules import apply, hearing_decided
 from referee_py.game.solver import log_proof_of
 from referee_py.game.state import (
     BOTH,
@@ -31,7 +31,7 @@ from referee_py.game.state import (
     Timeout,
 )
 
-from .play import START, Player, Table, refused
+from .play import START, Contestant, Table, refused
 from .synthetic import PLAYERS, Graph, random_graph
 from .synthetic_run import Lie, Run
 
@@ -42,7 +42,7 @@ def table(*lies: Lie, **shape: object) -> Table:
     """A match of an honest side 0 against those lies of side 1; neither serves anything."""
     options: dict[str, object] = {"nodes": 20, "steps": 40, "strides": (1,), **shape}
     graph = random_graph(Random(7), **options)  # type: ignore[arg-type]
-    players = (Player(Run(graph), serves=False), Player(Run(graph, lies), serves=False))
+    players = (Contestant(Run(graph), serves=False), Contestant(Run(graph, lies), serves=False))
     return Table(graph, players, Random(0))
 
 
@@ -246,7 +246,7 @@ def test_two_wrong_logs_expect_both_lose() -> None:
     game = walked(Lie("log", 30, 18), Phase.OPEN, rounded=True)
     graph = game.graph
     runs = [Run(graph, (Lie("log", 30, 18, 0, seed),)) for seed in (1, 2)]
-    both = Table(graph, (Player(runs[0]), Player(runs[1])), Random(0))
+    both = Table(graph, (Contestant(runs[0]), Contestant(runs[1])), Random(0))
     end = both.play()
     assert (end.losers, end.reason) == (BOTH, Reason.LOG)
 
@@ -272,7 +272,7 @@ def _insane(operand: bytes) -> Table:
     graph = Graph(
         sane.seed, (structure, *sane.structures[1:]), sane.slots, sane.constants, sane.initial, 1, (1,)
     )
-    game = Table(graph, (Player(Run(graph)), Player(Run(graph, (Lie("input", 1, 0),)))), Random(0))
+    game = Table(graph, (Contestant(Run(graph)), Contestant(Run(graph, (Lie("input", 1, 0),)))), Random(0))
     for move in game.moves(0):
         game.apply(move, PLAYERS[0])
     assert game.state.phase is Phase.OPEN, "the solver finds no way on, and does not fail"
@@ -303,7 +303,7 @@ def test_source_without_such_an_output_expect_zero_is_the_truth_and_both_lose() 
     structures = [b"\0\1\0\1", b"\0\1\1\1" + b"\0\0\0\0\0\x05"]
     graph = Graph(1, tuple(structures), (), (), (), 1, (1,))
     runs = [Run(graph, (Lie("input", 1, 1, 0, seed),)) for seed in (1, 3)]
-    game = Table(graph, (Player(runs[0]), Player(runs[1])), Random(0))
+    game = Table(graph, (Contestant(runs[0]), Contestant(runs[1])), Random(0))
     for move in game.moves(0):
         game.apply(move, PLAYERS[0])
     assert (game.state.losers, game.state.reason) == (BOTH, Reason.INPUT_NODE)
@@ -328,5 +328,5 @@ def test_submitted_expect_no_clock_runs_and_no_move_but_the_panels_end() -> None
     assert refusal(game, OpenRecord(0, exhibit.record0)) == "WrongPhase"
     assert refusal(game, Timeout(), late=10**6) == "NotLate"
     assert game.moves(0) == game.moves(1) == []
-    end: MatchState = ruled(game.state, 0b10, Reason.OPERATOR)
+    end: MatchState = hearing_decided(game.state, 0b10, Reason.OPERATOR)
     assert (end.phase, end.losers, end.reason) == (Phase.DONE, 0b10, Reason.OPERATOR)

@@ -9,7 +9,7 @@ import pytest
 
 from referee_py.game.state import Descend, Phase, Reason, Refine, Reveal
 
-from .play import Player, Table
+from .play import Contestant, Table
 from .synthetic import LIES, Graph, random_graph
 from .synthetic_run import Lie, Run, random_lie
 
@@ -37,7 +37,7 @@ def _match(rng: Random, lies: tuple[Lie, ...], graph: Graph, **liar: bool) -> tu
     if honest.root == forged.root:
         return None
     side = rng.randrange(2)
-    seats = (Player(honest, serves=rng.random() < 0.5), Player(forged, **liar))
+    seats = (Contestant(honest, serves=rng.random() < 0.5), Contestant(forged, **liar))
     return Table(graph, seats if side == 0 else (seats[1], seats[0]), rng), side
 
 
@@ -89,7 +89,7 @@ def test_two_liars_expect_an_end_and_at_least_one_loser() -> None:
         if runs[0].root == runs[1].root:
             continue
         seats = tuple(
-            Player(run, serves=rng.random() < 0.5, silent=rng.random() < 0.2, concede=rng.random() < 0.5)
+            Contestant(run, serves=rng.random() < 0.5, silent=rng.random() < 0.2, concede=rng.random() < 0.5)
             for run in runs
         )
         table = Table(graph, seats, rng)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def test_two_liars_expect_an_end_and_at_least_one_loser() -> None:
 
 def test_both_served_expect_one_transaction_for_each_refinement() -> None:
     graph = random_graph(Random(1), nodes=20, steps=27, strides=(9, 3, 1))
-    players = (Player(Run(graph)), Player(Run(graph, (Lie("structure", 18, 7),))))
+    players = (Contestant(Run(graph)), Contestant(Run(graph, (Lie("structure", 18, 7),))))
     table = Table(graph, players, Random(2))
     assert [type(move) for move in table.moves(0)] == [Descend, Refine]
     table.play()
@@ -111,7 +111,10 @@ def test_both_served_expect_one_transaction_for_each_refinement() -> None:
 
 def test_opponent_withholds_expect_own_half_published_once() -> None:
     graph = random_graph(Random(3), nodes=20, steps=200, strides=(1,))
-    players = (Player(Run(graph), serves=False), Player(Run(graph, (Lie("output", 150, 7),)), serves=False))
+    players = (
+        Contestant(Run(graph), serves=False),
+        Contestant(Run(graph, (Lie("output", 150, 7),)), serves=False),
+    )
     table = Table(graph, players, Random(4))
     (move,) = table.moves(0)
     assert isinstance(move, Reveal)
@@ -125,7 +128,10 @@ def test_opponent_withholds_expect_own_half_published_once() -> None:
 
 def test_late_opponent_expect_timeout_and_nothing_when_late_oneself() -> None:
     graph = random_graph(Random(5), nodes=8, steps=9, strides=(1,))
-    players = (Player(Run(graph), serves=False), Player(Run(graph, (Lie("output", 2, 1),)), serves=False))
+    players = (
+        Contestant(Run(graph), serves=False),
+        Contestant(Run(graph, (Lie("output", 2, 1),)), serves=False),
+    )
     table = Table(graph, players, Random(6))
     table.apply(table.moves(0)[0], table.terms.players[0])
     table.now += 101
@@ -138,7 +144,7 @@ def test_late_opponent_expect_timeout_and_nothing_when_late_oneself() -> None:
 def test_liar_that_does_not_concede_expect_silence_at_its_last_move() -> None:
     graph = random_graph(Random(7), nodes=5, steps=4, strides=(1,))
     forged = Run(graph, (Lie("structure", 2, 1),))
-    table = Table(graph, (Player(Run(graph)), Player(forged, concede=False)), Random(8))
+    table = Table(graph, (Contestant(Run(graph)), Contestant(forged, concede=False)), Random(8))
     moves = table.moves(1)
     assert moves
     for move in moves:
@@ -150,7 +156,7 @@ def test_liar_that_does_not_concede_expect_silence_at_its_last_move() -> None:
 
 def test_logs_unknown_expect_no_judgement_of_them() -> None:
     graph = random_graph(Random(9), nodes=5, steps=4, strides=(1,), rounded=True)
-    table = Table(graph, (Player(Run(graph)), Player(Run(graph, (Lie("log", 2, 1),)))), Random(10))
+    table = Table(graph, (Contestant(Run(graph)), Contestant(Run(graph, (Lie("log", 2, 1),)))), Random(10))
     table.terms = replace(table.terms, logs=bytes(32))  # of a trainer whose logs nobody can prove
     moves = table.moves(0)
     assert moves
@@ -164,5 +170,5 @@ def test_logs_and_inputs_differ_expect_the_input_judged_first() -> None:
         if g.operands[1]
     )
     lies = (Lie("input", 2, 1), Lie("log", 2, 1))
-    table = Table(graph, (Player(Run(graph)), Player(Run(graph, lies))), Random(10))
+    table = Table(graph, (Contestant(Run(graph)), Contestant(Run(graph, lies))), Random(10))
     assert [move.function for move in table.moves(0)][-1] == "judgeInput"

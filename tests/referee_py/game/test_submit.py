@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from referee_py.commit import NO_LOG
-from referee_py.game.book import Book
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.jobs import Claim, JobTerms, Match, commitment
 from referee_py.game.refusals import Refusal
 from referee_py.game.solver import plan
@@ -33,28 +33,28 @@ class Dispute:
     court_only: bool
     graph: RealGraph
     now: int = 100
-    book: Book = field(default_factory=lambda: Book(31337, JOBS, REFEREE, PANEL))
+    model: ChainModel = field(default_factory=lambda: ChainModel(31337, JOBS, REFEREE, PANEL))
 
     def __post_init__(self) -> None:
         verifiers = () if self.court_only else ("0x" + "99" * 20,)
         rules = Rules(len(verifiers), 20, 30, 1000)
         terms = JobTerms(self.graph.header, 1, STAKE, 100, 50, 60, rules, verifiers)
         self.runs = Run(self.graph), Run(self.graph, (Lie("output", 1, 0, seed=1),))
-        book, true, logs = self.book, self.runs[0], self.graph.logs
-        self.job = book.post(terms, CLIENT, 0, self.now)
+        model, true, logs = self.model, self.runs[0], self.graph.logs
+        self.job = model.post(terms, CLIENT, 0, self.now)
         hashed = commitment(31337, JOBS, self.job, TRAINER, true.root, true.last, logs, SALT)
-        book.join(self.job, TRAINER, STAKE, self.now)
-        book.commit(self.job, hashed, TRAINER, self.now)
-        book.reveal(self.job, _claim(true), logs, SALT, TRAINER, 0, self.now)
+        model.join(self.job, TRAINER, STAKE, self.now)
+        model.commit(self.job, hashed, TRAINER, self.now)
+        model.reveal(self.job, _claim(true), logs, SALT, TRAINER, 0, self.now)
         lie = self.runs[1]
         hashed = commitment(31337, JOBS, self.job, CHALLENGER, lie.root, lie.last, NO_LOG, SALT)
-        book.commit_challenge(self.job, hashed, CHALLENGER, self.now)
+        model.commit_challenge(self.job, hashed, CHALLENGER, self.now)
         self.now += 1
-        book.challenge(self.job, _claim(lie), SALT, CHALLENGER, STAKE, self.now)
+        model.challenge(self.job, _claim(lie), SALT, CHALLENGER, STAKE, self.now)
 
     @property
     def match(self) -> Match:
-        return self.book.matches[1]
+        return self.model.matches[1]
 
     def moves(self) -> list[Move]:
         """What the trainer plays, to whom all is served."""
@@ -63,7 +63,7 @@ class Dispute:
         return plan(state, terms, 0, may_refine=True, own=self.runs[0], opponent=view, now=self.now)
 
     def play(self, *extra: Move) -> None:
-        self.book.play(1, [*self.moves(), *extra], TRAINER, self.now)
+        self.model.play(1, [*self.moves(), *extra], TRAINER, self.now)
 
 
 def _claim(run: Run) -> Claim:
@@ -80,7 +80,7 @@ def test_submitted_expect_a_hearing_about_the_disputed_operator() -> None:
     assert isinstance(game.moves()[-1], Submit)
     game.play()
     assert game.match.state.phase is Phase.HEARING
-    hearing = game.book.panel.hearings[hearing_id(REFEREE, 1)]
+    hearing = game.model.panel.hearings[hearing_id(REFEREE, 1)]
     submission = hearing.terms.submission
     assert (submission.match_id, submission.jobs, submission.job_id) == (1, JOBS, game.job)
     assert (submission.step, submission.node) == (1, 0)
@@ -97,14 +97,14 @@ def test_submission_in_a_batch_that_is_refused_expect_no_hearing() -> None:
     with pytest.raises(Refusal):
         game.play(Timeout())
     assert game.match.state is before
-    assert not game.book.panel.hearings
-    assert not game.book.panel.trials
+    assert not game.model.panel.hearings
+    assert not game.model.panel.trials
 
 
-def test_trial_decides_expect_match_and_stakes_settled() -> None:
+def test_trial_decides_expect_match_and_stakes_distributed() -> None:
     game = disputed(court_only=True)
     game.play()
-    panel, operators = game.book.panel, [game.graph.operator(r.records[1][0]) for r in game.runs]
+    panel, operators = game.model.panel, [game.graph.operator(r.records[1][0]) for r in game.runs]
     number = panel.trial_of(hearing_id(REFEREE, 1))
     assert number is not None
     trial = panel.trials[number]
@@ -114,5 +114,5 @@ def test_trial_decides_expect_match_and_stakes_settled() -> None:
             moves = plan_trial(trial.state, trial.dispute, side, operators[side], known, game.now)
             panel.plead(number, moves, player, game.now)
     assert (game.match.state.losers, game.match.state.reason) == (0b10, Reason.OPERATOR)
-    assert game.book.credits[TRAINER] == STAKE // 2
-    assert game.book.jobs[game.job].waiting == 0, "the trainer's group waits again"
+    assert game.model.credits[TRAINER] == STAKE // 2
+    assert game.model.jobs[game.job].waiting == 0, "the trainer's group waits again"

@@ -1,4 +1,4 @@
-"""Whatever book or rules refuse has a name and changes nothing. In Solidity: tests/contracts/Unchanged.t.sol."""
+"""Whatever model or rules refuse has a name and changes nothing. In Solidity: tests/contracts/Unchanged.t.sol."""
 
 from __future__ import annotations
 
@@ -17,92 +17,92 @@ from referee_py.game.state import Reveal
 from referee_py.program import MODE_REPOPS_F32
 from referee_py.rounding.mode import Rounding
 
-from .story import STAKE, Story, claim, who
+from .scenario import STAKE, Scenario, claim, who
 
 SALT = bytes(32)
 
 
-def snapshot(story: Story) -> list[dict[str, object]]:
+def snapshot(scenario: Scenario) -> list[dict[str, object]]:
     """All that a chain keeps."""
-    book = story.book
-    parts = [vars(part) for part in (book, book.panel, book.panel.registry, book.demands)]
-    others = ("panel", "registry", "demands", "_settle", "_bond", "_jobs")
+    model = scenario.model
+    parts = [vars(part) for part in (model, model.panel, model.panel.registry, model.data_availability)]
+    others = ("panel", "registry", "data_availability", "_decide_match", "_bond", "_jobs")
     plain = [{k: v for k, v in part.items() if k not in others} for part in parts]
     return copy.deepcopy(plain)
 
 
-def refused(story: Story, name: str, act: Callable[[], object]) -> None:
-    """The act is refused by that name, and the whole book is as it was."""
-    before = snapshot(story)
+def refused(scenario: Scenario, name: str, act: Callable[[], object]) -> None:
+    """The act is refused by that name, and the whole model is as it was."""
+    before = snapshot(scenario)
     with pytest.raises((Refusal, InvalidProof)) as caught:
         act()
     assert type(caught.value).__name__ == name
     assert str(caught.value)
-    assert snapshot(story) == before
+    assert snapshot(scenario) == before
 
 
 def test_insufficient_stake_expect_no_slot_and_no_claim() -> None:
-    story = Story()
-    refused(story, "WrongStake", lambda: story.book.join(story.id, who(1), STAKE - 1, story.now))
-    story.trained("a", "a")
-    story.meaning(3, claim("b"))
+    scenario = Scenario()
+    refused(scenario, "WrongStake", lambda: scenario.model.join(scenario.id, who(1), STAKE - 1, scenario.now))
+    scenario.trained("a", "a")
+    scenario.meaning(3, claim("b"))
     refused(
-        story,
+        scenario,
         "WrongStake",
-        lambda: story.book.challenge(story.id, claim("b"), SALT, who(3), STAKE - 1, story.now),
+        lambda: scenario.model.challenge(scenario.id, claim("b"), SALT, who(3), STAKE - 1, scenario.now),
     )
-    story.challenged(3, "b")
-    assert len(story.job.claims) == 3
+    scenario.challenged(3, "b")
+    assert len(scenario.job.claims) == 3
 
 
 def test_double_claim_expect_refused() -> None:
-    story = Story().trained("a", "a")
+    scenario = Scenario().trained("a", "a")
     again = [
         ("AlreadyClaimed", 1, "b"),
         ("NothingCommitted", 3, "a"),
     ]
     for name, number, run in again:
         refused(
-            story,
+            scenario,
             name,
-            lambda number=number, run=run: story.book.challenge(  # type: ignore[misc]
-                story.id, claim(run), SALT, who(number), STAKE, story.now
+            lambda number=number, run=run: scenario.model.challenge(  # type: ignore[misc]
+                scenario.id, claim(run), SALT, who(number), STAKE, scenario.now
             ),
         )
-    story.challenged(3, "b")
+    scenario.challenged(3, "b")
     refused(
-        story,
+        scenario,
         "AlreadyClaimed",
-        lambda: story.book.challenge(story.id, claim("c"), SALT, who(3), STAKE, story.now),
+        lambda: scenario.model.challenge(scenario.id, claim("c"), SALT, who(3), STAKE, scenario.now),
     )
 
 
 def test_late_moves_expect_refused() -> None:
-    story = Story().trained("a", "a")
-    join = lambda: story.book.join(story.id, who(5), STAKE, story.now)  # noqa: E731
-    reveal = lambda: story.book.reveal(story.id, claim("a"), bytes(32), SALT, who(1), 0, story.now)  # noqa: E731
-    refused(story, "WrongPhase", join)
-    refused(story, "WrongPhase", reveal)
-    story.meaning(5, claim("b"))
-    story.now = story.job.challenge_end
-    challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
-    refused(story, "RootClosed", challenge)
-    story.now -= 1
+    scenario = Scenario().trained("a", "a")
+    join = lambda: scenario.model.join(scenario.id, who(5), STAKE, scenario.now)  # noqa: E731
+    reveal = lambda: scenario.model.reveal(scenario.id, claim("a"), bytes(32), SALT, who(1), 0, scenario.now)  # noqa: E731
+    refused(scenario, "WrongPhase", join)
+    refused(scenario, "WrongPhase", reveal)
+    scenario.meaning(5, claim("b"))
+    scenario.now = scenario.job.challenge_end
+    challenge = lambda: scenario.model.challenge(scenario.id, claim("b"), SALT, who(5), STAKE, scenario.now)  # noqa: E731
+    refused(scenario, "RootClosed", challenge)
+    scenario.now -= 1
     challenge()
 
 
 def test_late_move_of_a_match_expect_refused() -> None:
-    story = Story().trained("a", "b")
+    scenario = Scenario().trained("a", "b")
     tree = [ord("a").to_bytes(32, "big")] * 4
     move = Reveal(0, tuple(tree))
-    deadline = story.now + story.terms.rules.clock
-    refused(story, "Late", lambda: story.book.play(1, [move], who(1), deadline + 1))
-    story.book.play(1, [move], who(1), deadline)
-    assert story.book.matches[1].state.posted == 1
+    deadline = scenario.now + scenario.terms.rules.clock
+    refused(scenario, "Late", lambda: scenario.model.play(1, [move], who(1), deadline + 1))
+    scenario.model.play(1, [move], who(1), deadline)
+    assert scenario.model.matches[1].state.posted == 1
 
 
 def test_wrong_proof_expect_no_claim() -> None:
-    story = Story().trained("a", "a")
+    scenario = Scenario().trained("a", "a")
     right = claim("b")
     wrong = (
         replace(right, last=bytes(32)),
@@ -110,52 +110,56 @@ def test_wrong_proof_expect_no_claim() -> None:
         replace(right, root=bytes(32)),
     )
     for shown in wrong:
-        story.meaning(3, shown)
-        before = snapshot(story)
+        scenario.meaning(3, shown)
+        before = snapshot(scenario)
         with pytest.raises((Refusal, InvalidProof)):
-            story.book.challenge(story.id, shown, SALT, who(3), STAKE, story.now)
-        assert snapshot(story) == before
-    story.meaning(3, right)
-    story.book.challenge(story.id, right, SALT, who(3), STAKE, story.now)
+            scenario.model.challenge(scenario.id, shown, SALT, who(3), STAKE, scenario.now)
+        assert snapshot(scenario) == before
+    scenario.meaning(3, right)
+    scenario.model.challenge(scenario.id, right, SALT, who(3), STAKE, scenario.now)
 
 
 def test_challenge_of_another_expect_refused() -> None:
-    story = Story().trained("a", "a")
+    scenario = Scenario().trained("a", "a")
     refused_as = lambda name, number, run: refused(  # noqa: E731
-        story, name, lambda: story.book.challenge(story.id, claim(run), SALT, who(number), STAKE, story.now)
+        scenario,
+        name,
+        lambda: scenario.model.challenge(scenario.id, claim(run), SALT, who(number), STAKE, scenario.now),
     )
     refused_as("NothingCommitted", 3, "b")
     refused(
-        story, "EmptyCommitment", lambda: story.book.commit_challenge(story.id, bytes(32), who(3), story.now)
+        scenario,
+        "EmptyCommitment",
+        lambda: scenario.model.commit_challenge(scenario.id, bytes(32), who(3), scenario.now),
     )
-    story.meaning(3, claim("b"))
+    scenario.meaning(3, claim("b"))
     refused_as("WrongCommitment", 3, "c")
     # Who sees the claim on its way commits to it in the same second at the earliest.
-    story.meaning(4, claim("b"))
-    story.now -= 1
+    scenario.meaning(4, claim("b"))
+    scenario.now -= 1
     refused_as("TooSoon", 4, "b")
-    story.book.challenge(story.id, claim("b"), SALT, who(3), STAKE, story.now)
-    story.now += 1
+    scenario.model.challenge(scenario.id, claim("b"), SALT, who(3), STAKE, scenario.now)
+    scenario.now += 1
     refused_as("WrongStake", 4, "b")
 
 
 def test_logs_in_a_mode_without_them_expect_no_claim() -> None:
-    story, shown, logs = Story(slots=1), claim("a"), b"L" * 32
-    story.book.join(story.id, who(1), STAKE, story.now)
-    where = (31337, story.book.address, story.id, who(1))
+    scenario, shown, logs = Scenario(slots=1), claim("a"), b"L" * 32
+    scenario.model.join(scenario.id, who(1), STAKE, scenario.now)
+    where = (31337, scenario.model.address, scenario.id, who(1))
     hashed = commitment(*where, shown.root, shown.last, logs, SALT)
-    story.book.commit(story.id, hashed, who(1), story.now)
-    reveal = partial(story.book.reveal, story.id, shown)
-    refused(story, "WrongCommitment", lambda: reveal(bytes(32), SALT, who(1), 0, story.now))
-    refused(story, "UnexpectedLogs", lambda: reveal(logs, SALT, who(1), 0, story.now))
+    scenario.model.commit(scenario.id, hashed, who(1), scenario.now)
+    reveal = partial(scenario.model.reveal, scenario.id, shown)
+    refused(scenario, "WrongCommitment", lambda: reveal(bytes(32), SALT, who(1), 0, scenario.now))
+    refused(scenario, "UnexpectedLogs", lambda: reveal(logs, SALT, who(1), 0, scenario.now))
 
 
 @pytest.mark.parametrize("mode", [MODE_REPOPS_F32, Rounding().mode])
 def test_nothing_revealed_expect_no_challenge(mode: int) -> None:
-    story = Story(slots=1, mode=mode)
-    story.now = story.job.reveal_end
-    challenge = lambda: story.book.challenge(story.id, claim("b"), SALT, who(5), STAKE, story.now)  # noqa: E731
-    refused(story, "NothingRevealed", challenge)
+    scenario = Scenario(slots=1, mode=mode)
+    scenario.now = scenario.job.reveal_end
+    challenge = lambda: scenario.model.challenge(scenario.id, claim("b"), SALT, who(5), STAKE, scenario.now)  # noqa: E731
+    refused(scenario, "NothingRevealed", challenge)
 
 
 def test_every_refusal_has_a_name_of_the_contract() -> None:

@@ -93,21 +93,21 @@ class Scene:
     now: int = START
     paid: dict[str, int] = field(default_factory=dict)
     """Bonds of appeals, by who paid them."""
-    settled: list[tuple[int, Reason, tuple[str, ...]]] = field(default_factory=list)
+    decided: list[tuple[int, Reason, tuple[str, ...]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.terms = terms_of(self.threshold, self.verifiers)
         self.registry = Registry()
         for verifier in self.terms.verifiers:
             self.registry.register(PANEL, verifier, BOND)
-        self.panel = Panel(PANEL, self.registry, self._settle)
+        self.panel = Panel(PANEL, self.registry, self._decide_match)
         self.panel.hear(self.panel.opening(self.terms, self.now))
 
-    def _settle(
+    def _decide_match(
         self, match_id: int, losers: int, reason: Reason, deciders: tuple[str, ...], now: int
     ) -> None:
         assert (match_id, now) == (MATCH_ID, self.now)
-        self.settled.append((losers, reason, deciders))
+        self.decided.append((losers, reason, deciders))
 
     @property
     def hearing(self) -> Hearing:
@@ -151,9 +151,9 @@ class Scene:
     def appealed(self, side: int) -> Scene:
         return self.play(self.appeal, SPOKESMEN[side], STAKE)
 
-    def ruled(self, losers: int, *, late: bool = False) -> Scene:
+    def tried(self, losers: int, *, late: bool = False) -> Scene:
         """The running trial ends like that, whatever was played."""
-        self.panel.ruled(self.terms.hearing_id, losers, late, self.now)
+        self.panel.trial_decided(self.terms.hearing_id, losers, late, self.now)
         return self
 
     def over(self) -> Scene:
@@ -183,21 +183,21 @@ class Scene:
             panel.trials,
             registry.verifiers,
             registry.held,
-            self.settled,
+            self.decided,
         ]
 
     def copy(self) -> Scene:
         """Another scene that goes on from here."""
         other = object.__new__(Scene)
         vars(other).update(vars(self))
-        other.settled, other.paid = list(self.settled), dict(self.paid)
+        other.decided, other.paid = list(self.decided), dict(self.paid)
         other.registry = object.__new__(Registry)
         vars(other.registry).update(vars(self.registry))
         other.registry.verifiers, other.registry.held = (
             dict(self.registry.verifiers),
             dict(self.registry.held),
         )
-        other.panel = Panel(PANEL, other.registry, other._settle)
+        other.panel = Panel(PANEL, other.registry, other._decide_match)
         other.panel.credits, other.panel.trials = dict(self.panel.credits), dict(self.panel.trials)
         other.panel.hearings = {k: Hearing(h.terms, h.state) for k, h in self.panel.hearings.items()}
         return other

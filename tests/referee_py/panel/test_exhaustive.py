@@ -52,9 +52,9 @@ class World:
     deepest: int = 0
 
     def explore(self, scene: Scene, depth: int = 0) -> None:
-        money = (frozenset(purse.items()) for purse in (scene.panel.credits, scene.paid))
+        money = (frozenset(escrow.items()) for escrow in (scene.panel.credits, scene.paid))
         bonds = (*scene.bonds(*range(VOTERS)), *scene.holds())
-        key = scene.now, scene.state, *money, bonds, tuple(scene.settled)
+        key = scene.now, scene.state, *money, bonds, tuple(scene.decided)
         if key in self.seen:
             return
         self.seen.add(key)
@@ -120,17 +120,17 @@ class World:
             if not losers & safe:
                 after = scene.copy()
                 after.now += seconds
-                yield after.ruled(losers, late=late)
+                yield after.tried(losers, late=late)
 
     # --- what must hold -------------------------------------------------------------------------------------------
 
     def check(self, scene: Scene) -> None:
         assert scene.conserved()
-        assert len(scene.settled) <= 1
-        if not scene.settled:
+        assert len(scene.decided) <= 1
+        if not scene.decided:
             assert scene.now <= START + MATCH_SECONDS
         assert scene.now <= START + MATCH_SECONDS + DEFENCE_SECONDS
-        for losers, reason, deciders in scene.settled:
+        for losers, reason, deciders in scene.decided:
             assert losers, "a match has a loser"
             assert reason in (Reason.OPERATOR, Reason.TIMEOUT)
             assert set(deciders) <= set(VERIFIERS[:VOTERS])
@@ -142,14 +142,14 @@ class World:
 
     def check_end(self, scene: Scene) -> None:
         state = scene.state
-        assert len(scene.settled) == 1, "a hearing ends its match"
+        assert len(scene.decided) == 1, "a hearing ends its match"
         assert not any(scene.holds())
         assert (state.bond, scene.panel.at_risk()) == (0, 0)
         if state.defendant in state.signers(state.verdict):  # the last trial cleared it
             assert scene.credits(state.defendant) == [STAKE // 2]
         if SPOKESMEN[0] in self.honest and self.truth == RIGHT:
             assert scene.credits(SPOKESMEN[0])[0] >= scene.paid.get(SPOKESMEN[0], 0)
-        self.ends.add((*scene.settled[0], state.trials, tuple(scene.bonds(*range(VOTERS)))))
+        self.ends.add((*scene.decided[0], state.trials, tuple(scene.bonds(*range(VOTERS)))))
 
 
 CASES = [

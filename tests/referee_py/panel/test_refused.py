@@ -28,7 +28,7 @@ def ruled() -> Scene:
 
 
 def in_defence() -> Scene:
-    return Scene(threshold=2).voted(NEITHER, 0, 1).appealed(0).ruled(0b10)
+    return Scene(threshold=2).voted(NEITHER, 0, 1).appealed(0).tried(0b10)
 
 
 def moves(scene: Scene) -> dict[str, tuple[Move, str, int]]:
@@ -48,7 +48,7 @@ SCENES: dict[HearingPhase, tuple[Callable[[], Scene], set[str]]] = {
     HearingPhase.TRIAL: (lambda: ruled().appealed(0), set()),
     HearingPhase.DEFENCE: (in_defence, {"stand", "proceed"}),
     HearingPhase.STAND: (lambda: (s := in_defence()).play(s.stand(NEITHER), VERIFIERS[0]), set()),
-    HearingPhase.DONE: (lambda: ruled().appealed(0).ruled(0b11), set()),
+    HearingPhase.DONE: (lambda: ruled().appealed(0).tried(0b11), set()),
 }
 
 
@@ -141,7 +141,7 @@ def test_silence_is_no_verdict() -> None:
 
 
 def test_stand_expect_only_signers_with_the_verdicts_record() -> None:
-    scene = Scene(threshold=2).voted(RIGHT, 2).voted(NEITHER, 0, 1).appealed(0).ruled(0b10)
+    scene = Scene(threshold=2).voted(RIGHT, 2).voted(NEITHER, 0, 1).appealed(0).tried(0b10)
     assert scene.refused(scene.stand(NEITHER), VERIFIERS[2]) == "NotSigner"
     assert scene.refused(scene.stand(NEITHER), SPOKESMEN[1]) == "NotSigner"
     for record in (RIGHT, WRONG):
@@ -149,7 +149,7 @@ def test_stand_expect_only_signers_with_the_verdicts_record() -> None:
 
 
 def test_stand_without_a_bond_expect_refused_until_there_is_one_again() -> None:
-    scene = Scene(threshold=2).voted(NEITHER, 0, 1).appealed(0).ruled(0b10)
+    scene = Scene(threshold=2).voted(NEITHER, 0, 1).appealed(0).tried(0b10)
     scene.registry.take(VERIFIERS[0], PANEL)
     assert scene.refused(scene.stand(NEITHER), VERIFIERS[0]) == "NoBond"
     scene.registry.register("0x" + "77" * 20, VERIFIERS[0], 5)
@@ -162,7 +162,7 @@ def test_stand_by_a_record_of_another_operator_expect_refused_by_the_court() -> 
     for impossible in (replace(RIGHT, inputs=RIGHT.inputs[:1]), replace(RIGHT, outputs=())):
         scene = Scene()
         scene.play(Attest(scene.terms.submission, impossible.hash(), signature(impossible.hash(), 0)))
-        scene.appealed(0).ruled(0b10)
+        scene.appealed(0).tried(0b10)
         assert scene.refused(scene.stand(impossible), VERIFIERS[0]) == "RecordsDiffer"
 
 
@@ -175,7 +175,7 @@ def test_second_submission_of_a_match_expect_refused() -> None:
 def test_dispute_that_is_not_the_submissions_expect_refused() -> None:
     scene = Scene()
     terms = replace(scene.terms, dispute=replace(scene.terms.dispute, mode=0x80))
-    panel = Panel(PANEL, Registry(), scene._settle)
+    panel = Panel(PANEL, Registry(), scene._decide_match)
     with pytest.raises(refusals.AnotherDispute):
         panel.opening(terms, scene.now)
 

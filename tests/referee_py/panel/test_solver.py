@@ -51,7 +51,7 @@ def test_overruled_expect_signers_stand_by_what_is_right_and_never_proceed_again
     assert due(scene, VERIFIERS[0]) == scene.stand(RIGHT)
     for me in (*SPOKESMEN, STRANGER, VERIFIERS[2]):
         assert due(scene, me) is None
-    lie = Scene().voted(WRONG, 0).appealed(0).ruled(0b10)
+    lie = Scene().voted(WRONG, 0).appealed(0).tried(0b10)
     assert due(lie, VERIFIERS[0]) is None, "it knows better now"
     for later in (scene, lie):
         later.over()
@@ -66,7 +66,7 @@ def test_while_a_trial_runs_expect_no_move_and_seats() -> None:
     assert seat(stand.state, stand.terms, SPOKESMEN[1]) is None, "no trial runs"
     stand.play(stand.stand(RIGHT), VERIFIERS[0])
     assert [seat(stand.state, stand.terms, me) for me in (VERIFIERS[0], *SPOKESMEN)] == [0, None, 1]
-    done = appeal.copy().ruled(0b11)
+    done = appeal.copy().tried(0b11)
     for scene in (appeal, stand, done):
         for me in (*SPOKESMEN, *VERIFIERS, STRANGER):
             assert due(scene, me) is None

@@ -44,7 +44,7 @@ OFF_GRID = np.array([[0.1, -0.0, 1 + 2**-23], [np.nan, -1e-40, -np.inf]], np.flo
 
 
 class Unsaid:
-    """A book of logs that say nothing: then every element has one value."""
+    """A log_source of logs that say nothing: then every element has one value."""
 
     def get(self, step: int) -> StepLog:  # noqa: ARG002
         return StepLog({})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from referee_py.commit import tensor_hash
 from referee_py.errors import InvalidProgram
-from referee_py.execute import Plan
+from referee_py.execute.plan import StepPlan
 from referee_py.program import Kind, Operand, Program, SlotSource, TensorDescriptor, validate
 from referee_py.program.canonical import canonical_program, canonical_skeleton
 from referee_py.program.simplify import ELEMENTWISE
@@ -124,7 +124,7 @@ def test_gradients_come_before_updates_and_large_updates_first() -> None:
     found, _ = canonical_program(program)
     assert [node.name for node in found.nodes] == ["exp", "sum", "exp", "sum", "tanh", "sub", "tanh", "sub"]
     assert [slot.node for slot in found.slots] == [7, 5]
-    assert Plan(found).peak_bytes <= Plan(program).peak_bytes
+    assert StepPlan(found).peak_bytes <= StepPlan(program).peak_bytes
 
 
 def test_a_deep_program_is_no_deep_recursion() -> None:

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from referee_py.commit import NO_LOG, Tag, Tree, digest, empty
 from referee_py.errors import InvalidProof
 from referee_py.rounding import DOWN, NOT_LOGGED, UP, Log, blocks
-from referee_py.rounding.blocks import BLOCK, LogTree, block_count, digest_of_block, log_digest, said
+from referee_py.rounding.blocks import BLOCK, LogTree, block_count, digest_of_block, log_digest, read_entry
 from referee_py.rounding.entries import WRITTEN
 
 from .logs import log_of
 
-Said = Mapping[int, bool | float]
+Entered = Mapping[int, bool | float]
 SIZES = (1, 7, BLOCK, BLOCK + 1, 5 * BLOCK - 3, 300 * BLOCK)
 
 
-def naive_block(found: Said, index: int) -> bytes:
+def naive_block(found: Entered, index: int) -> bytes:
     parts = []
     for place in sorted(k for k in found if k // BLOCK == index):
         entry = found[place]
@@ -33,14 +33,14 @@ def naive_block(found: Said, index: int) -> bytes:
     return b"".join(parts)
 
 
-def naive_digest(elements: int, found: Said) -> bytes:
+def naive_digest(elements: int, found: Entered) -> bytes:
     all_blocks = [naive_block(found, index) for index in range(block_count(elements))]
     absent = empty(Tag.LOG_BLOCK_TREE, 0)
     tree = Tree(Tag.LOG_BLOCK_TREE, [digest(Tag.LOG_BLOCK, b) if b else absent for b in all_blocks])
     return digest(Tag.ROUNDING_LOG, elements.to_bytes(8, "big"), tree.root)
 
 
-def log_from(elements: int, found: Said) -> Log:
+def log_from(elements: int, found: Entered) -> Log:
     narrow = {k: v for k, v in found.items() if isinstance(v, bool)}
     return log_of(elements, narrow, {k: v for k, v in found.items() if not isinstance(v, bool)})
 
@@ -78,7 +78,7 @@ def test_every_element_can_be_shown(elements: int) -> None:
         index, inside = divmod(place, BLOCK)
         block, path = tree.block(index), tree.path(index)
         assert digest_of_block(elements, index, block, path) == tree.digest
-        assert said(block, inside, min(BLOCK, elements - index * BLOCK)) == (
+        assert read_entry(block, inside, min(BLOCK, elements - index * BLOCK)) == (
             kind,
             int(np.float32(value).view(np.uint32)),
         )
@@ -88,7 +88,7 @@ def test_what_the_values_of_a_block_are() -> None:
     odd = {0: np.nan, 1: -0.0, 2: np.inf, 3: -np.inf, 4: 1e-45, 5: 3.4028234663852886e38}
     block = LogTree(log_of(6, {}, odd)).block(0)
     bits = [0x7FC00000, 0x80000000, 0x7F800000, 0xFF800000, 1, 0x7F7FFFFF]
-    assert [said(block, place, 6) for place in odd] == [(WRITTEN, one) for one in bits]
+    assert [read_entry(block, place, 6) for place in odd] == [(WRITTEN, one) for one in bits]
 
 
 def test_logs_differ_in_their_digests() -> None:
@@ -159,17 +159,22 @@ NO_BLOCKS = {
 
 
 def test_a_block_that_no_log_has_says_nothing() -> None:
-    assert [said(GOOD, k, 30) for k in (1, 5, 9, 0)] == [(UP, 0), (WRITTEN, 7), (DOWN, 0), (NOT_LOGGED, 0)]
+    assert [read_entry(GOOD, k, 30) for k in (1, 5, 9, 0)] == [
+        (UP, 0),
+        (WRITTEN, 7),
+        (DOWN, 0),
+        (NOT_LOGGED, 0),
+    ]
     for name, block in NO_BLOCKS.items():
         places = 30 if len(block) < 100 else BLOCK
-        assert {said(block, k, places) for k in range(places)} == {(NOT_LOGGED, 0)}, name
+        assert {read_entry(block, k, places) for k in range(places)} == {(NOT_LOGGED, 0)}, name
 
 
 @given(st.binary(max_size=40), st.integers(1, BLOCK))
 def test_any_bytes_say_something_only_if_a_log_has_them(block: bytes, places: int) -> None:
     found: dict[int, bool | float] = {}
     for place in range(places):
-        kind, bits = said(block, place, places)
+        kind, bits = read_entry(block, place, places)
         if kind == WRITTEN:
             found[place] = float(np.uint32(bits).view(np.float32))
         elif kind != NOT_LOGGED:

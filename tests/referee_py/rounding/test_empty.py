@@ -11,7 +11,7 @@ from referee_py.execute import FastExecutor, Interpreter, State
 from referee_py.program import Kind, Operand, Program, SlotSource, Structure, TensorDescriptor, validate
 from referee_py.rounding import Rounding
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.truth import truth
 from tests.referee_py.trial.parties import structure_of
 from trainer_node.rounded.variations import evaluator_of
@@ -54,7 +54,7 @@ def test_an_operator_without_elements_takes_no_time_and_no_memory(
     validate(program)
     for evaluator in ("numpy", "torch"):
         for executor in (Interpreter, FastExecutor):
-            backend = Rounded(Rounding(bits), MemoryBook(), evaluator_of(evaluator))
+            backend = Rounded(Rounding(bits), MemoryLogs(), evaluator_of(evaluator))
             found = executor(program, arrays, backend)
             state = State.of(0, [kept])
             for commit in (False, True):

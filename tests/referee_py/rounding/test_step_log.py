@@ -11,7 +11,7 @@ from referee_py.commit import NO_LOG, Tag, Tree
 from referee_py.errors import InvalidEncoding, InvalidInput
 from referee_py.rounding import Form, Log
 from referee_py.rounding.blocks import log_digest
-from referee_py.rounding.book import MemoryBook, run_log_tree
+from referee_py.rounding.log_source import MemoryLogs, run_log_tree
 from referee_py.rounding.step_log import ELEMENTS_A_BYTE, NodeLog, Reader, StepLog, compress, content_limit
 
 from .logs import log_of, node_log, same
@@ -172,11 +172,11 @@ def test_the_limit_holds_every_log_of_a_step() -> None:
 
 
 def test_the_runs_logs_are_the_tree_over_its_steps() -> None:
-    book = MemoryBook()
-    assert book.get(1) is None
+    log_source = MemoryLogs()
+    assert log_source.get(1) is None
     steps = [StepLog({step: node_log(5, {step: True})}) for step in range(5)]
     for step, log in enumerate(steps, 1):
-        book.put(step, log)
-    assert book.get(2) == steps[1]
-    tree = run_log_tree(book.roots(NODES))
+        log_source.put(step, log)
+    assert log_source.get(2) == steps[1]
+    tree = run_log_tree(log_source.roots(NODES))
     assert tree.root == Tree(Tag.LOG_RUN_TREE, [log.root(NODES) for log in steps]).root

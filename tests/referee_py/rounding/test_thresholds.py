@@ -9,8 +9,8 @@ import pytest
 
 from referee_py.rounding import Bounds, Form, Rounding
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.follow import follow, write
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.primitives import FIXED_TAU
 from referee_py.rounding.thresholds import terms_by_shape
 
@@ -62,7 +62,7 @@ def test_directions_the_other_way_are_ignored_and_told_of() -> None:
 
 @pytest.mark.parametrize("b", [26, 32])
 def test_terms_by_shape_are_as_many_as_there_are_slots(b: int) -> None:
-    """Against the terms that settling gathers; an element may have fewer, where taps are absent."""
+    """Against the terms that `decide_exactly` gathers; an element may have fewer, where taps are absent."""
     from referee_py.rounding.evaluate import ELEMENTARY
     from referee_py.rounding.terms import terms_of
 
@@ -95,12 +95,12 @@ def test_a_trainer_asks_for_the_threshold_of_each_node() -> None:
             asked.append((bits, operator, terms))
             return tau
 
-        book = MemoryBook()
-        rounded = Rounded(Rounding(32, form=form), book, NumpyEvaluator(), thresholds=thresholds)
+        log_source = MemoryLogs()
+        rounded = Rounded(Rounding(32, form=form), log_source, NumpyEvaluator(), thresholds=thresholds)
         rounded.begin(1)
         (values,) = rounded.execute(0, "mm", [a, b], {})
         rounded.end()
-        written = book.get(1)
+        written = log_source.get(1)
         assert written is not None
         sizes[form, tau] = written.entries(0, values.size).count
     assert asked == [(32, "mm", 48)] * 2

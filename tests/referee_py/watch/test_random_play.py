@@ -17,7 +17,7 @@ import pytest
 from eth_account import Account
 from eth_utils.address import to_checksum_address
 
-from referee_py.game.book import Book
+from referee_py.game.chain_model import ChainModel
 from referee_py.game.escrow import BURNED
 from referee_py.game.jobs import Claim, JobPhase, JobTerms, commitment
 from referee_py.game.refusals import Refusal
@@ -59,23 +59,23 @@ class Ground(Chain):
 
 
 class Board:
-    """The jobs of a book, as the contract of bounties sees them."""
+    """The jobs of a model, as the contract of bounties sees them."""
 
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, model: ChainModel) -> None:
+        self._model = model
 
     def phase_of(self, job_id: int, now: int) -> JobPhase:
-        job = self._book.jobs.get(job_id)
+        job = self._model.jobs.get(job_id)
         return job.phase(now) if job else JobPhase.NONE
 
     def mode_of(self, job_id: int) -> int:
-        return self._book.jobs[job_id].terms.program.mode
+        return self._model.jobs[job_id].terms.program.mode
 
     def stake_of(self, job_id: int) -> int:
-        return self._book.stake_of(job_id)
+        return self._model.stake_of(job_id)
 
     def accepted_root(self, job_id: int) -> bytes:
-        job = self._book.jobs[job_id]
+        job = self._model.jobs[job_id]
         assert job.accepted is not None
         return job.groups[job.accepted].root
 
@@ -92,8 +92,8 @@ class Act:
 class Game:
     """One job with its people: a client, a trainer, a stranger who funds, and watchers."""
 
-    def __init__(self, ground: Ground, book: Book, watch: Watch, number: int, mode: int) -> None:
-        self.ground, self.book, self.watch, self.job_id = ground, book, watch, number
+    def __init__(self, ground: Ground, model: ChainModel, watch: Watch, number: int, mode: int) -> None:
+        self.ground, self.model, self.watch, self.job_id = ground, model, watch, number
         self.rng = Random(f"bounty {number}")
         self.people = [to_checksum_address(f"0x{0xB0000000 + number * 16 + k:040x}") for k in range(7)]
         self.client, self.trainer, *self.watchers = self.people
@@ -105,46 +105,46 @@ class Game:
         terms = contract_terms(self.program, NOTHING, "http://client", self.ground.at["Referee"], offer)
         kept = JobTerms(self.program, 1, STAKE, rules=RULES, verifiers=(), **PERIODS)
         call = Transaction(self.client, self.ground.jobs.address, self._data("post", terms), 5000)
-        return Act("post", call, lambda now: self.book.post(kept, self.client, 5000, now))
+        return Act("post", call, lambda now: self.model.post(kept, self.client, 5000, now))
 
     @property
     def over(self) -> bool:
-        return self.book.jobs[self.job_id].ended.ended and self.rng.random() < 0.5
+        return self.model.jobs[self.job_id].ended.ended and self.rng.random() < 0.5
 
     def act(self, now: int) -> Act:
         """What somebody does in the next block."""
-        phase = self.book.jobs[self.job_id].phase(now)
+        phase = self.model.jobs[self.job_id].phase(now)
         rng = self.rng
         if rng.random() < 0.3 and (step := self._trains(phase)) is not None:
             return step
         moves = {
             JobPhase.TRAINING: (self._watch, self._watch, self._fund),
             JobPhase.CHALLENGE: (self._show,),
-            JobPhase.CLOSING: (self._show, self._settle),
-        }.get(phase, (self._settle, self._collect, self._collect, self._withdraw))
+            JobPhase.CLOSING: (self._show, self._distribute),
+        }.get(phase, (self._distribute, self._collect, self._collect, self._withdraw))
         if rng.random() < 0.15:
-            moves = (self._fund, self._watch, self._show, self._settle, self._collect, self._withdraw)
+            moves = (self._fund, self._watch, self._show, self._distribute, self._collect, self._withdraw)
         return rng.choice(moves)()
 
     # --- the job --------------------------------------------------------------------------------------------------
 
     def _trains(self, phase: JobPhase) -> Act | None:
         """What the trainer does; it may also do nothing, and then nothing is accepted."""
-        job, jobs = self.book.jobs[self.job_id], self.ground.jobs
+        job, jobs = self.model.jobs[self.job_id], self.ground.jobs
         root = self.roots[self.job_id % 5 == 0]
         salt = bytes(32)
         where = 31337, jobs.address, self.job_id, self.trainer
         committed = commitment(*where, root, root, NOTHING, salt)
         if phase is JobPhase.TRAINING and not job.trainers:
             return self._of_jobs(
-                "join", STAKE, (), lambda now: self.book.join(self.job_id, self.trainer, STAKE, now)
+                "join", STAKE, (), lambda now: self.model.join(self.job_id, self.trainer, STAKE, now)
             )
         if phase is JobPhase.TRAINING and job.trainers[0].commitment == NOTHING and self.rng.random() < 0.3:
             return self._of_jobs(
                 "commit",
                 0,
                 (committed,),
-                lambda now: self.book.commit(self.job_id, committed, self.trainer, now),
+                lambda now: self.model.commit(self.job_id, committed, self.trainer, now),
             )
         if (
             phase is JobPhase.REVEAL
@@ -158,10 +158,10 @@ class Game:
                 "reveal",
                 0,
                 given,
-                lambda now: self.book.reveal(self.job_id, claim, NOTHING, salt, self.trainer, 0, now),
+                lambda now: self.model.reveal(self.job_id, claim, NOTHING, salt, self.trainer, 0, now),
             )
         if phase is JobPhase.CLOSING:
-            return self._of_jobs("finalize", 0, (), lambda now: self.book.finalize(self.job_id, now))
+            return self._of_jobs("finalize", 0, (), lambda now: self.model.finalize(self.job_id, now))
         return None
 
     def _of_jobs(
@@ -227,10 +227,13 @@ class Game:
             "show", sender, (wire, root, salt), lambda now: self.watch.show(bounty, root, salt, sender, now)
         )
 
-    def _settle(self) -> Act:
+    def _distribute(self) -> Act:
         bounty, wire = self._bounty()
         return self._of_watch(
-            "settle", self.rng.choice(self.people), (wire,), lambda now: self.watch.settle(bounty, now)
+            "distribute",
+            self.rng.choice(self.people),
+            (wire,),
+            lambda now: self.watch.distribute(bounty, now),
         )
 
     def _collect(self) -> Act:
@@ -292,10 +295,12 @@ def test_random_play_expect_contract_and_python_agree(
     start_anvil: Callable[..., Any], tmp_path: Path
 ) -> None:
     ground = Ground(start_anvil(*ANVIL_OPTIONS), tmp_path)
-    book = Book(31337, ground.at["Jobs"], ground.at["Referee"], ground.at["Panel"], Registry(), commit_age=1)
-    watch = Watch(31337, ground.at["Watch"], Board(book))
+    model = ChainModel(
+        31337, ground.at["Jobs"], ground.at["Referee"], ground.at["Panel"], Registry(), commit_age=1
+    )
+    watch = Watch(31337, ground.at["Watch"], Board(model))
     modes = [Rounding().mode if number % 10 == 9 else MODE_REPOPS_F32 for number in range(JOBS)]
-    games = [Game(ground, book, watch, number + 1, mode) for number, mode in enumerate(modes)]
+    games = [Game(ground, model, watch, number + 1, mode) for number, mode in enumerate(modes)]
     ground.fund([account for game in games for account in game.people])
     tally: Counter[str] = Counter()
     posts = [game.post() for game in games]
@@ -316,7 +321,7 @@ def test_random_play_expect_contract_and_python_agree(
     assert int(balance, 16) == sum(watch.credits.values()) + watch.held()
     # The play is worth something only if it gets to the end of every way.
     print(dict(tally))
-    assert set(tally) >= {"fund", "watch", "show", "settle", "collect", "withdraw", "finalize"}
+    assert set(tally) >= {"fund", "watch", "show", "distribute", "collect", "withdraw", "finalize"}
     assert set(tally) >= {name for name, kind in vars(refusals).items() if _is_own(kind)}
     ended = {pool.ended for pool in watch.pools.values()}
     assert ended >= {JobPhase.ACCEPTED, JobPhase.UNCLAIMED}

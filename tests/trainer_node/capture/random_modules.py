@@ -1,4 +1,4 @@
-"""Random small modules: a chain of supported layers with shapes that fit, an input that suits it, and a loss.
+"""Random small modules: a chain of supported layers with shapes that fit, an input that trial_terms it, and a loss.
 
 Everything follows from one seed. A state is a vector [N, F], a sequence [N, T, F] or an image [N, C, H, W].
 """

@@ -12,8 +12,8 @@ from repops.opset import F32, I64
 
 from referee_py.commit.tensor import Array
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.evaluate import Kind, kind
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.rounding.operators import Case, cases
@@ -40,11 +40,11 @@ class Side:
             evaluator = TensorEvaluator(device_of(place), place)
         self.ignored: list[int] = []
         self.backend = Rounded(
-            rounding, MemoryBook(), evaluator, lambda *where: self.ignored.append(where[-1])
+            rounding, MemoryLogs(), evaluator, lambda *where: self.ignored.append(where[-1])
         )
 
-    def execute(self, case: Case, book: MemoryBook) -> tuple[list[Array], bytes]:
-        self.backend.book = book
+    def execute(self, case: Case, log_source: MemoryLogs) -> tuple[list[Array], bytes]:
+        self.backend.log_source = log_source
         self.backend.begin(1)
         device = self.backend.device
         inputs = [v if device is None else device.place(v) for v in case.inputs]
@@ -69,9 +69,9 @@ def test_either_side_follows_the_other(rounding: Rounding, place: str) -> None:
     for case in cases(rng, rounding.bits):
         case = Case(case.name, [np.array(v, order="C") for v in case.inputs], case.attrs)
         for trainer, auditor in ((here, there), (there, here), (there, there)):
-            book = MemoryBook()
-            values, log = trainer.execute(case, book)
-            followed = auditor.execute(case, book)
+            log_source = MemoryLogs()
+            values, log = trainer.execute(case, log_source)
+            followed = auditor.execute(case, log_source)
             assert same(values, followed[0]), case
             assert log == followed[1]
             logged += log != bytes(32)
@@ -94,12 +94,12 @@ def test_a_log_of_few_rows_is_the_log_of_all(evaluator: str) -> None:
     base[::2] = terms[:, 0]
     case = Case("scatter_add", [base, np.arange(0, 400, 2).repeat(11), terms[:, 1:].reshape(-1)], {})
     here, other = Side(rounding, None), Side(rounding, evaluator)
-    book = MemoryBook()
-    other.execute(case, book)
-    (written,) = book.get(1).nodes.values()
+    log_source = MemoryLogs()
+    other.execute(case, log_source)
+    (written,) = log_source.get(1).nodes.values()
     log = written.read()
-    book.put(1, StepLog({0: NodeLog.of(replace(log, up=~log.up), written.form)}))
-    assert same(here.execute(case, book)[0], other.execute(case, book)[0])
+    log_source.put(1, StepLog({0: NodeLog.of(replace(log, up=~log.up), written.form)}))
+    assert same(here.execute(case, log_source)[0], other.execute(case, log_source)[0])
     assert here.backend.corrections == other.backend.corrections == 200
 
 
@@ -115,9 +115,9 @@ def test_a_forged_log_changes_nothing_there_either(bits: int, place: str) -> Non
         by_operator.setdefault(f"{case.name} {[v.shape for v in case.inputs]} {case.attrs}", []).append(case)
     for alike in by_operator.values():
         for honest, other in itertools.pairwise(alike):
-            book = MemoryBook()
-            here.execute(honest, book)
-            assert same(here.execute(other, book)[0], there.execute(other, book)[0]), other
+            log_source = MemoryLogs()
+            here.execute(honest, log_source)
+            assert same(here.execute(other, log_source)[0], there.execute(other, log_source)[0]), other
     assert there.ignored
     assert there.ignored == here.ignored
 
@@ -143,7 +143,7 @@ def test_single_operations_have_the_bits_of_arrays(bits: int, place: str) -> Non
     ]
     for case in calls:
         with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
-            found, expected = side.execute(case, MemoryBook())[0], host.execute(case, MemoryBook())[0]
+            found, expected = side.execute(case, MemoryLogs())[0], host.execute(case, MemoryLogs())[0]
         assert same(found, expected), case
         if bits == 32 and kind(case.name, case.inputs, case.attrs) is Kind.SINGLE and case.name != "cast":
             assert np.array_equal(

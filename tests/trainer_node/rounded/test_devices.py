@@ -9,7 +9,7 @@ import torch
 
 from referee_py.compiled import Cuda
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Rounding
 from trainer_node.config import load_settings
 from trainer_node.devices import EMULATED, evaluator_of
@@ -27,7 +27,7 @@ def test_without_a_gpu_the_remedy_is_named() -> None:
 @pytest.mark.gpu
 @GPU
 def test_on_a_gpu_values_are_its_tensors() -> None:
-    backend = Rounded(Rounding(32), MemoryBook(), evaluator_of("torch", "cuda"))
+    backend = Rounded(Rounding(32), MemoryLogs(), evaluator_of("torch", "cuda"))
     assert isinstance(backend.device, Cuda)
 
 

@@ -24,8 +24,8 @@ from referee_py.program.canonical import canonical_program
 from referee_py.rounding import Bounds, Evaluation, Form, Log, Rounding, truth
 from referee_py.rounding.backend import Evaluator, Rounded
 from referee_py.rounding.blocks import LogTree, log_digest
-from referee_py.rounding.book import MemoryBook
 from referee_py.rounding.forms import pack, unpack
+from referee_py.rounding.log_source import MemoryLogs
 from tests.referee_py.compiled.test_rounded import _run
 from tests.referee_py.element.operands import cases_of, reader
 from tests.referee_py.program.tiny import Writer, constant, slot
@@ -121,9 +121,9 @@ def test_no_evaluator_loses_what_is_small(name: str, case: tuple[Case, float], d
         TensorEvaluator(device_of("cpu"), "cpu") if name == "tensors" else evaluator_of(name)
     )
     operator, value = case
-    book = MemoryBook()
+    log_source = MemoryLogs()
     for _ in range(2):
-        backend = Rounded(ROUNDING, book, evaluator)
+        backend = Rounded(ROUNDING, log_source, evaluator)
         backend.begin(1)
         inputs = [v if backend.device is None else backend.device.place(v) for v in operator.inputs]
         (found,) = backend.execute(0, operator.name, inputs, operator.attrs)
@@ -157,10 +157,10 @@ def test_compiled_steps_lose_nothing(bits: int, disturbed: int) -> None:
     described = [tuple(map(TensorDescriptor.of, tensors)) for tensors in (constants, initial)]
     made = Made(Program(tuple(op.nodes), (SlotSource(last.index, 0),), *described), constants, initial)
     with Standard():
-        expected = _run(made, Rounded(Rounding(bits), MemoryBook(), evaluator_of("numpy")), False)
+        expected = _run(made, Rounded(Rounding(bits), MemoryLogs(), evaluator_of("numpy")), False)
     for compiled in (True, False):
         for name in ("torch", "numpy"):
-            backend = Rounded(Rounding(bits), MemoryBook(), evaluator_of(name))
+            backend = Rounded(Rounding(bits), MemoryLogs(), evaluator_of(name))
             assert _run(made, backend, compiled) == expected, (name, compiled)
     assert control() == disturbed
 
@@ -232,12 +232,12 @@ class Meddling(NumpyEvaluator):
 @pytest.mark.parametrize("name", ["mm", "add"])
 def test_a_library_that_changes_the_environment_is_told_of(name: str) -> None:
     """And nothing of the step is kept."""
-    before, book = control(), MemoryBook()
-    backend = Rounded(ROUNDING, book, Meddling())
+    before, log_source = control(), MemoryLogs()
+    backend = Rounded(ROUNDING, log_source, Meddling())
     backend.begin(1)
     with pytest.raises(Disturbed, match=r"evaluator numpy has left .* find the library"):
         backend.execute(0, name, [ones.T.copy(), ones] if name == "mm" else [ones, ones], {})
-    assert book.get(1) is None
+    assert log_source.get(1) is None
     assert control() == before
 
 
@@ -247,7 +247,7 @@ import torch
 from trainer_node.rounded.probe import Probe
 from referee_py.errors import Disturbed
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Rounding
 from trainer_node.rounded.variations import VARIATIONS, evaluator_of
 
@@ -262,7 +262,7 @@ threads(4)
 torch.set_flush_denormal(when == "late")
 for name in VARIATIONS:
     try:
-        Rounded(Rounding(32), MemoryBook(), evaluator_of(name)).begin(1)
+        Rounded(Rounding(32), MemoryLogs(), evaluator_of(name)).begin(1)
         print("well", end=" ")
     except Disturbed as error:
         assert "threads of torch" in str(error)

@@ -14,7 +14,7 @@ from referee_py.commit.tensor import Array
 from referee_py.execute import Capture, FastExecutor, Interpreter, Run
 from referee_py.execute.run import executor_for
 from referee_py.rounding.backend import Rounded
-from referee_py.rounding.book import MemoryBook
+from referee_py.rounding.log_source import MemoryLogs
 from referee_py.rounding.mode import Bounds, Form, Rounding
 from referee_py.rounding.step_log import NodeLog, StepLog
 from tests.referee_py.compiled.random_program import RandomProgram
@@ -28,9 +28,9 @@ from .places import GPU, PLACES, device_of
 STEPS = 2
 
 
-def party(rounding: Rounding, book: MemoryBook, place: str | None) -> Rounded:
+def party(rounding: Rounding, log_source: MemoryLogs, place: str | None) -> Rounded:
     evaluator = evaluator_of("permuted") if place is None else TensorEvaluator(device_of(place), place)
-    return Rounded(rounding, book, evaluator)
+    return Rounded(rounding, log_source, evaluator)
 
 
 @cache
@@ -60,13 +60,13 @@ def turn(log: StepLog, form: Form) -> StepLog:
 def test_models_have_the_same_roots_whoever_wrote_the_log(name: str, rounding: Rounding, place: str) -> None:
     made = bundle(name)
     for trainer, auditor in itertools.permutations((None, place)):
-        book = MemoryBook()
-        expected = run(made, party(rounding, book, trainer))
-        assert all(log is not None and log.nodes for log in map(book.get, range(1, STEPS + 1)))
-        assert run(made, party(rounding, book, auditor)) == expected
-        turned = MemoryBook()
+        log_source = MemoryLogs()
+        expected = run(made, party(rounding, log_source, trainer))
+        assert all(log is not None and log.nodes for log in map(log_source.get, range(1, STEPS + 1)))
+        assert run(made, party(rounding, log_source, auditor)) == expected
+        turned = MemoryLogs()
         for step in range(1, STEPS + 1):
-            turned.put(step, turn(book.get(step), rounding.form))
+            turned.put(step, turn(log_source.get(step), rounding.form))
         sides = [party(rounding, turned, side) for side in (trainer, auditor)]
         found = [run(made, side) for side in sides]
         assert found[0] == found[1] != expected, "what is admissible is followed, and all else is ignored"
@@ -81,16 +81,16 @@ def test_random_programs(place: str) -> None:
         made = RandomProgram(seed, 8 + seed % 50)
         rounding = Rounding((32, 26, 30)[seed % 3], Bounds(seed % 2), Form(seed // 2 % 2))
         for trainer, auditor in itertools.permutations((None, place)):
-            book = MemoryBook()
-            expected = run(made, party(rounding, book, trainer))
-            assert run(made, party(rounding, book, auditor)) == expected, f"seed {seed}"
-            logged += len(book.get(1).nodes)
+            log_source = MemoryLogs()
+            expected = run(made, party(rounding, log_source, trainer))
+            assert run(made, party(rounding, log_source, auditor)) == expected, f"seed {seed}"
+            logged += len(log_source.get(1).nodes)
     assert logged
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
-    """Only what is settled exactly, and nothing of an honest log, is copied from there in a plain step."""
+    """Only what is decided exactly, and nothing of an honest log, is copied from there in a plain step."""
     made, reads = bundle("digits-cnn"), 0
 
     class Counting(type(device_of(place))):
@@ -99,7 +99,7 @@ def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
             reads += 1
             return super().read(buffer)
 
-    backend = Rounded(Rounding(32), MemoryBook(), TensorEvaluator(Counting(), place))
+    backend = Rounded(Rounding(32), MemoryLogs(), TensorEvaluator(Counting(), place))
     whole = Run(made.program, made.constants, made.initial, STEPS, (1,), backend)
     assert isinstance(whole.executor, Interpreter)
     assert whole.executor.device is backend.device
@@ -110,7 +110,7 @@ def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
     node = next(i for i, node in enumerate(made.program.nodes) if node.name == "mm")
     values = whole.node_values(whole.initial(), node)[node]
     host = Run(
-        made.program, made.constants, made.initial, STEPS, (1,), party(Rounding(32), backend.book, None)
+        made.program, made.constants, made.initial, STEPS, (1,), party(Rounding(32), backend.log_source, None)
     )
     expected = host.node_values(host.initial(), node)[node]
     for found, wanted in ((values.inputs, expected.inputs), (values.outputs, expected.outputs)):
@@ -121,7 +121,7 @@ def test_values_stay_on_the_device_until_somebody_looks(place: str) -> None:
 
 def test_only_arrays_are_compiled() -> None:
     made = RandomProgram(1, 20)
-    here, there = (party(Rounding(32), MemoryBook(), place) for place in (None, "cpu"))
+    here, there = (party(Rounding(32), MemoryLogs(), place) for place in (None, "cpu"))
     assert isinstance(executor_for(made.program, made.constants, here), FastExecutor)
     found = executor_for(made.program, made.constants, there, Capture())
     assert isinstance(found, Interpreter)

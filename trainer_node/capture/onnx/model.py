@@ -36,7 +36,7 @@ _STANDARD = ("", "ai.onnx")
 
 
 @dataclass(frozen=True)
-class Node:
+class OnnxNode:
     """One operator: inputs and outputs by name, "" where one is left out."""
 
     op: str
@@ -58,7 +58,7 @@ class Graph:
     inputs: tuple[str, ...]
     shapes: tuple[str, ...]
     outputs: tuple[str, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[OnnxNode, ...]
     tensors: Mapping[str, torch.Tensor] = field(repr=False)
 
 
@@ -128,8 +128,8 @@ def _counted(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
     return nodes
 
 
-def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) -> Node:
-    found = Node(node.op_type, node.name, tuple(node.input), tuple(node.output), {})
+def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) -> OnnxNode:
+    found = OnnxNode(node.op_type, node.name, tuple(node.input), tuple(node.output), {})
     if not supported(node.op_type):
         raise Unsupported(
             f"operator {node.op_type[:80]} of opset {opset} has no rule",
@@ -137,7 +137,7 @@ def _node(node: onnx.NodeProto, supported: Callable[[str], bool], opset: int) ->
             found.where,
         )
     attributes = {attribute.name: _value(attribute, found.where) for attribute in node.attribute}
-    return Node(found.op, found.name, found.inputs, found.outputs, attributes)
+    return OnnxNode(found.op, found.name, found.inputs, found.outputs, attributes)
 
 
 def _value(attribute: onnx.AttributeProto, where: str) -> Any:
@@ -179,7 +179,7 @@ def _text(data: bytes, where: str) -> str:
 def _check_names(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
-    nodes: Sequence[Node],
+    nodes: Sequence[OnnxNode],
     tensors: Mapping[str, torch.Tensor],
     count: int,
 ) -> None:

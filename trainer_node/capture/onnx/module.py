@@ -16,7 +16,7 @@ import torch
 import torch.fx.traceback
 
 from ..errors import CaptureError, Unsupported
-from .model import Graph, Node, read
+from .model import Graph, OnnxNode, read
 from .operators import OPERATORS
 from .values import Call, Given, Known, check_size, untraced
 
@@ -83,7 +83,7 @@ class OnnxModule(torch.nn.Module):
             raise CaptureError(f"output {self.output[:80]!r} does not depend on the inputs")
         return result
 
-    def _run(self, node: Node, inputs: list[Given]) -> Sequence[Given]:
+    def _run(self, node: OnnxNode, inputs: list[Given]) -> Sequence[Given]:
         """The outputs of one node; those that its operator does not give are left out."""
         operator = OPERATORS[node.op]
         known = [value for value in inputs if isinstance(value, Known)]
@@ -108,7 +108,7 @@ class OnnxModule(torch.nn.Module):
             results = (results[0], *self._update(node, results[1:]))
         return [Known(r) if folding and isinstance(r, torch.Tensor) else r for r in results]
 
-    def _update(self, node: Node, statistics: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    def _update(self, node: OnnxNode, statistics: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
         """Running statistics are part of the state: averaged in place, as PyTorch's own layers do."""
         keep = float(node.attributes.get("momentum", 0.9))
         for name, value in zip(node.inputs[3:5], statistics, strict=True):
@@ -134,7 +134,7 @@ def _statistics(graph: Graph) -> set[str]:
     return {name for node in graph.nodes if node.op == "BatchNormalization" for name in node.inputs[3:5]}
 
 
-def _needed(graph: Graph, output: str) -> tuple[Node, ...]:
+def _needed(graph: Graph, output: str) -> tuple[OnnxNode, ...]:
     """The nodes that the output depends on, in order."""
     wanted = {output}
     kept = []
@@ -145,7 +145,7 @@ def _needed(graph: Graph, output: str) -> tuple[Node, ...]:
     return tuple(reversed(kept))
 
 
-def _last_uses(nodes: Sequence[Node], output: str) -> list[list[str]]:
+def _last_uses(nodes: Sequence[OnnxNode], output: str) -> list[list[str]]:
     """For each node, the values that nobody reads after it."""
     last = {name: number for number, node in enumerate(nodes) for name in (*node.outputs, *node.inputs)}
     ends: list[list[str]] = [[] for _ in nodes]

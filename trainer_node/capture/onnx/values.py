@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError, Unsupported
-from .model import Node
+from .model import OnnxNode
 
 MAX_KNOWN_ELEMENTS = 1 << 28
 """Of a value that is computed before tracing: a small file must not become a large tensor."""
@@ -52,7 +52,7 @@ def untraced() -> Iterator[None]:
 class Call:
     """One use of an operator: its attributes, and how to read its inputs."""
 
-    def __init__(self, node: Node, opset: int, training: bool, folding: bool) -> None:
+    def __init__(self, node: OnnxNode, opset: int, training: bool, folding: bool) -> None:
         self.node = node
         self.opset = opset
         self.training = training

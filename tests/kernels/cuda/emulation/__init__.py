@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repops.backends import Backend
-from repops.cuda.plan import Plan, Target
+from repops.cuda.plan import LaunchPlan, Target
 from repops.cuda.plans import plan_of
 from repops.cuda.sources import SOURCES, directories
 from repops.tensors import NUMPY_DTYPE, check
@@ -112,7 +112,7 @@ class Guarded:
         assert self.data is None or self.view.tobytes() == self.data, f"{context}: wrote to an input"
 
 
-def run(plan: Plan, buffers: list[Guarded], order: int = 0, emulate: ctypes.CDLL | None = None) -> None:
+def run(plan: LaunchPlan, buffers: list[Guarded], order: int = 0, emulate: ctypes.CDLL | None = None) -> None:
     buffers = [*buffers, *[Guarded(size) for size in plan.workspaces]]
     emulate = emulate or library()
     for launch in plan.launches:

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {IDataAvailability} from "../interfaces/IDataAvailability.sol";
+import {Group, JobPhase, KeptJob} from "../interfaces/JobTypes.sol";
+import {Pairing} from "./Pairing.sol";
+
+/// @title DataAvailabilityHook
+/// @notice What becomes of a job in which something was requested, and of claims whose data nobody has published.
+abstract contract DataAvailabilityHook is Pairing {
+    // ------------------------------------------------------------------ storage
+
+    /// @notice How often a request may make way for another and for a challenge after that.
+    uint64 private constant ROUNDS = 4;
+    /// @notice Twice the seconds that the longest list of open requests adds to the time for an answer: whoever has to ask twice for
+    /// logs, with the lists filled by others, has a challenge period left.
+    uint64 private constant LISTS = 2 * 512 * 60;
+
+    IDataAvailability public immutable DATA_AVAILABILITY;
+
+    // ------------------------------------------------------------------ constructor
+
+    constructor(IDataAvailability dataAvailability) {
+        DATA_AVAILABILITY = dataAvailability;
+    }
+
+    // ------------------------------------------------------------------ guards
+
+    modifier onlyDataAvailability() {
+        _checkCaller();
+        _;
+    }
+
+    // ------------------------------------------------------------------ moves
+
+    function extend(uint256 jobId, bytes32 root, uint64 start, uint64 until) external onlyDataAvailability {
+        KeptJob storage job = _jobs[jobId];
+        if (start == 0 && phaseOf(jobId) == JobPhase.Closing) {
+            // SAFETY: were nothing to be requested of a root that is claimed in the last second, or was lost for what nobody showed and
+            // is claimed again, it would be accepted without. NOTE: the end waits for what is requested.
+            uint64 last = _groups[jobId][_groupOf[jobId][root] - 1].until;
+            if (_time() < last) return;
+        }
+        _checkPhase(jobId, JobPhase.Challenge);
+        // SAFETY: a trainer who has revealed nothing could have the job made void, and save its stake.
+        if (job.reveals == 0) revert NothingRevealed(jobId);
+        uint64 period = job.terms.challengePeriod;
+        uint64 extended = until + period;
+        uint64 from = job.revealEnd + period;
+        if (start > from) from = start;
+        uint64 limit = from + ROUNDS * (job.terms.rules.verdictPeriod + period) + LISTS;
+        if (extended > limit) extended = limit;
+        // NOTE: where logs are withheld nothing will be accepted, so nobody needs the time to challenge it; and what nobody answers
+        // costs its requester nothing.
+        if (extended > job.challengeEnd && job.finder == address(0)) _setChallenge(jobId, job, extended);
+    }
+
+    function forfeit(uint256 jobId, bytes32 root, bool logs, address finder)
+        external
+        onlyDataAvailability
+        nonReentrant
+    {
+        KeptJob storage job = _jobs[jobId];
+        if (logs) return _withhold(jobId, job, finder);
+        uint32 number = uint32(_groupOf[jobId][root] - 1);
+        Group storage group = _groups[jobId][number];
+        if (group.matchId != 0) revert GroupPlays(jobId, root);
+        // INVARIANT: a living group that plays no match is the one that waits; where logs are withheld none does.
+        job.waiting = 0;
+        uint256 pot = group.atRisk;
+        group.atRisk = 0;
+        group.spokesman = uint32(group.members.length);
+        ++group.deaths;
+        _reward(finder, pot);
+        _reenter(jobId, job, number);
+    }
+
+    /// @dev The logs are the one trainer's. SAFETY: what it is in goes on, because who shows it wrong there has the prize; but
+    /// it enters no other match, so nothing that it plays with itself puts its loss off for longer.
+    function _withhold(uint256 jobId, KeptJob storage job, address finder) private {
+        if (job.finder != address(0)) return;
+        job.finder = finder;
+        emit LogsWithheld(jobId, finder);
+        // NOTE: whoever waited plays no more, whichever group it is.
+        job.waiting = 0;
+        Group storage group = _groups[jobId][TRAINERS_GROUP];
+        if (group.matchId == 0) _condemn(jobId, job);
+    }
+
+    // ------------------------------------------------------------------ views
+
+    function standing(uint256 jobId, bytes32 root) external view returns (uint32 life, bool claimed) {
+        claimed = _isClaimed(jobId, root);
+        if (claimed) life = _groups[jobId][_groupOf[jobId][root] - 1].deaths + 1;
+    }
+
+    function _checkCaller() private view {
+        if (msg.sender != address(DATA_AVAILABILITY)) revert NotDataAvailability(msg.sender);
+    }
+
+    /// @dev SAFETY: what is waited for must be answered or lost before anything is accepted. NOTE: where logs are withheld no group
+    /// waits.
+    function _checkRequests(uint256 jobId, KeptJob storage job) internal view {
+        if (job.waiting == 0) return;
+        Group storage group = _groups[jobId][job.waiting - 1];
+        uint256 open = DATA_AVAILABILITY.pending(this, jobId, job.logs, group.root, group.deaths + 1);
+        if (open != 0) revert RequestsOpen(jobId, open);
+    }
+}

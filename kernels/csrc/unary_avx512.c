@@ -1,0 +1,347 @@
+// The elementary functions of one argument for AVX-512: shorter polynomials than the scalar ones, helped by
+// tables of sixteen entries that stay in registers.
+//
+// Every function here has a relative error below the 2^-PRECISION that stands with it, and an element whose
+// value is that near to a midpoint of two floats, or out of the ordinary, goes to the scalar function. So the
+// result rests on the bounds, and the polynomials (Chebyshev interpolations) may be as short as keeps such
+// elements rare.
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))),         \
+                             apply_to = function)
+#else
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#endif
+
+#define MULADD(a, b, c) __builtin_fma(a, b, c)
+#include "elementary.h"
+#include "exp_log_avx512.h"
+#include "unary.h"
+#include "grid_unary.h"
+
+// ------------------------------------------------------------------------------------------- exp and tanh
+
+// NOTE: below -104 the result is 0 and needs no second look; between there and -87.3 it is subnormal. The
+// order of operands keeps a NaN.
+#define EXP_PRECISION 44
+FN f64x16 exp_f64x16(__m512 x) {
+    const __m512 above = _mm512_max_ps(_mm512_set1_ps(-105.0f), x);
+    const f64x16 w = to_f64(_mm512_min_ps(_mm512_set1_ps(90.0f), above));
+    return (f64x16){exp_lanes(w.low), exp_lanes(w.high)};
+}
+FN __m512 exp_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = exp_f64x16(x);
+    const __mmask16 small = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_LT_OQ);
+    *again =
+        uncertain(y, EXP_PRECISION) | _mm512_mask_cmp_ps_mask(small, x, _mm512_set1_ps(-104.0f), _CMP_GE_OQ);
+    return to_f32(y);
+}
+
+// t / (t + 2), t = exp(2 a) - 1. The reciprocal of d = t + 2 is r (1 + e + e^2), |e| = |1 - d r| < 2^-14.
+FN __m512d tanh_lanes(__m512d a) {
+    __m512d scale;
+    const __m512d tail = exp_split(_mm512_add_pd(a, a), &scale);
+    const __m512d t = FMA(scale, tail, _mm512_sub_pd(scale, ALL(1.0)));
+    const __m512d d = _mm512_add_pd(t, ALL(2.0)), r = _mm512_rcp14_pd(d);
+    const __m512d e = _mm512_fnmadd_pd(d, r, ALL(1.0));
+    return _mm512_mul_pd(t, FMA(r, FMA(e, e, e), r));
+}
+#define TANH_PRECISION 39
+FN f64x16 tanh_f64x16(__m512 x) {
+    const f64x16 w = to_f64(_mm512_min_ps(_mm512_set1_ps(10.0f), size_of(x)));
+    return (f64x16){tanh_lanes(w.low), tanh_lanes(w.high)};
+}
+FN __m512 tanh_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = tanh_f64x16(x);
+    *again = uncertain(y, TANH_PRECISION);
+    return signed_as(to_f32(y), x);
+}
+
+// ------------------------------------------------------------------------------------------ log and log1p
+
+FN __m512d log_lanes(__m512d x) {
+    __m512d base;
+    const __m512d r = log_split(x, &base);
+    return log_short_lanes(r, base);
+}
+#define LOG_PRECISION 42
+FN f64x16 log_f64x16(__m512 x) {
+    const f64x16 w = to_f64(x);
+    return (f64x16){log_lanes(w.low), log_lanes(w.high)};
+}
+FN __m512 log_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = log_f64x16(x);
+    *again = uncertain(y, LOG_PRECISION) | (__mmask16)~positive_finite(x);
+    return to_f32(y);
+}
+
+// For |x| < 1/64, k = 0 and c = 1, and r is x itself, of which 1 + x may have lost the last bits.
+FN __m512d log1p_lanes(__m512d x) {
+    __m512d base;
+    const __m512d r = log_split(_mm512_add_pd(x, ALL(1.0)), &base);
+    const __mmask8 small = _mm512_cmp_pd_mask(_mm512_abs_pd(x), ALL(0x1p-6), _CMP_LT_OQ);
+    return log_short_lanes(_mm512_mask_mov_pd(r, small, x), base);
+}
+#define LOG1P_PRECISION 42
+FN f64x16 log1p_f64x16(__m512 x) {
+    const f64x16 w = to_f64(x);
+    return (f64x16){log1p_lanes(w.low), log1p_lanes(w.high)};
+}
+FN __mmask16 above_minus_one(__m512 x) {
+    const __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-1.0f), _CMP_GT_OQ);
+    return _mm512_mask_cmp_ps_mask(above, x, _mm512_set1_ps(INFINITE), _CMP_LT_OQ);
+}
+FN __m512 log1p_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = log1p_f64x16(x);
+    *again = uncertain(y, LOG1P_PRECISION) | (__mmask16)~above_minus_one(x);
+    return signed_as(to_f32(y), x);
+}
+
+// ---------------------------------------------------------------------------------------------------- erf
+
+// erf(a) / a around c = 1/8, 3/8, ..., 31/8: a row for each power of a - c, within 2^-38.8.
+static const double erf_rows[8][16] = {
+    // clang-format off
+    {
+    0x1.1f5e1a35c15bcp+0, 0x1.13e08c7a162f5p+0, 0x1.fe8f1614e7e7dp-1, 0x1.cacbc181fbb33p-1,
+    0x1.9450bb1ec7b17p-1, 0x1.611065fc927e6p-1, 0x1.3448f8704acc5p-1, 0x1.0ee12190b09a4p-1,
+    0x1.e09a79ee7d2f9p-2, 0x1.aed200cd6800bp-2, 0x1.8603df09099c5p-2, 0x1.64282886ff376p-2,
+    0x1.47ad3ff301a4ep-2, 0x1.2f6827c1b0936p-2, 0x1.1a7b909ae7a49p-2, 0x1.08420fc7a48fap-2,
+    },
+    {
+    -0x1.7d900b9e864edp-4, -0x1.09ac3c1b26fap-2, -0x1.7edef5d897f03p-2, -0x1.b29323959aa34p-2,
+    -0x1.ad1533f369d6ep-2, -0x1.82ad1810b841ap-2, -0x1.48b7c44d5260dp-2, -0x1.0e9e17d612868p-2,
+    -0x1.b87061646ea6fp-3, -0x1.675759c9faee1p-3, -0x1.284241dbd5e2fp-3, -0x1.ef1beecc9c43cp-4,
+    -0x1.a35763ed2f25p-4, -0x1.6793ed0a04212p-4, -0x1.37b3d829952bfp-4, -0x1.10c83ad00a3f7p-4,
+    },
+    {
+    -0x1.766bd0f161544p-2, -0x1.276ba5b2000acp-2, -0x1.5275c5e26ce54p-3, -0x1.4574db8c3b506p-5,
+    0x1.bbf49239d219cp-5, 0x1.ab151a9f97f44p-4, 0x1.df898851d794fp-4, 0x1.b7e9ea696ccdp-4,
+    0x1.6bfb99736d1ep-4, 0x1.1e314dd0addadp-4, 0x1.ba09e28a423c7p-5, 0x1.560bd269f1fefp-5,
+    0x1.0bd914b6a3d1dp-5, 0x1.a9f5181a82684p-6, 0x1.57e94aec0bc8cp-6, 0x1.199374fe15314p-6,
+    },
+    {
+    0x1.c5a8df89ce912p-5, 0x1.24d6bb72d434bp-3, 0x1.671c4f05ea4fbp-3, 0x1.367b5cc6963cp-3,
+    0x1.8a284b721ec12p-4, 0x1.3fc0da61b45e7p-5, -0x1.685f0e131ba12p-10, -0x1.5d2c61e29e7abp-6,
+    -0x1.ae6bfd5c70f29p-6, -0x1.8349c32a0941bp-6, -0x1.324482457934ep-6, -0x1.cac3dc961c5bap-7,
+    -0x1.52a6a0ea3d808p-7, -0x1.f70a65cd13312p-8, -0x1.7b2696369c633p-8, -0x1.229a7def8a406p-8,
+    },
+    {
+    0x1.b4bfec590f7e4p-4, 0x1.01ba0dedfb279p-4, 0x1.d30351433d841p-10, -0x1.6f0c46294c526p-5,
+    -0x1.f1065c4e57c5p-5, -0x1.9e443463df455p-5, -0x1.e76f5b6df8366p-6, -0x1.6e1a591224319p-7,
+    -0x1.63d05383dddecp-15, 0x1.21e0c44618a2dp-8, 0x1.4b8608107fcf6p-8, 0x1.143f97ffd8dap-8,
+    0x1.9a16be6af584dp-9, 0x1.249699ff0b064p-9, 0x1.a01e8605d2bdap-10, 0x1.2b9383cb2c7fep-10,
+    },
+    {
+    -0x1.40df3df793d53p-6, -0x1.7d1e957edb1ep-5, -0x1.7ea635624501bp-5, -0x1.a39a6c63d2a41p-6,
+    -0x1.2faa2e4db6d0cp-11, 0x1.dbbf775d63912p-7, 0x1.166e2c75033e4p-6, 0x1.8b937c14a5b83p-7,
+    0x1.82ad6a61a0b89p-8, 0x1.b2413fc55cd13p-10, -0x1.4fd50ecc15995p-12, -0x1.c8420183b700dp-11,
+    -0x1.ac1def7eb8b85p-11, -0x1.4154b6c80d046p-11, -0x1.bfb6e0ca9d012p-12, -0x1.3304da054088ep-12,
+    },
+    {
+    -0x1.9113232706ff2p-6, -0x1.3828e2f105e26p-7, 0x1.16526b1065aep-7, 0x1.1b8d0be8f5ad4p-6,
+    0x1.d3bb3f0b332b8p-7, 0x1.6d73c4bd60f83p-8, -0x1.94c54948919ebp-10, -0x1.1480507aee28bp-8,
+    -0x1.db339fe0824d7p-9, -0x1.07cc9bfbe2c6dp-9, -0x1.83ee16eec77a7p-11, -0x1.99ba17d566091p-14,
+    0x1.e22f4a3fae399p-14, 0x1.20fed9c5c8017p-13, 0x1.c04fd8f41957cp-14, 0x1.33873b6d3319ap-14,
+    },
+    {
+    0x1.475750db9050fp-8, 0x1.63c417a708ec9p-7, 0x1.160a7571fdf94p-7, 0x1.63ce978a129fap-10,
+    -0x1.108b013591871p-8, -0x1.4b14852ce9368p-8, -0x1.72ba1194bc82fp-9, -0x1.865272af19fb9p-12,
+    0x1.af16a7ff938d1p-11, 0x1.d52e8dd607714p-11, 0x1.1ad1672100bdfp-11, 0x1.c871add697c95p-13,
+    0x1.98dad8ba05af6p-15, -0x1.5b827a9b1031bp-17, -0x1.5b60ee10f5e41p-16, -0x1.1a3241b2fbac4p-16,
+    },
+    // clang-format on
+};
+
+// NOTE: adding and subtracting erf_magic rounds to a multiple of 1/4, whose number stands in the low bits.
+FN __m512d erf_lanes(__m512d a) {
+    const __m512d magic = ALL(0x1.8p50), moved = _mm512_sub_pd(a, ALL(0.125));
+    const __m512d shifted = _mm512_add_pd(moved, magic);
+    const __m512d t = _mm512_sub_pd(moved, _mm512_sub_pd(shifted, magic));
+    const __m512i at = _mm512_castpd_si512(shifted);
+    const __m512d square = _mm512_mul_pd(t, t);
+    __m512d p = FMA(look_up(erf_rows[7], at), t, look_up(erf_rows[6], at));
+#pragma GCC unroll 3
+    for (int i = 4; i >= 0; i -= 2)
+        p = FMA(p, square, FMA(look_up(erf_rows[i + 1], at), t, look_up(erf_rows[i], at)));
+    return _mm512_mul_pd(a, p);
+}
+// NOTE: erf of a number near the subnormal range, 0 apart, may be subnormal, where midpoints are elsewhere.
+// From 3.92 on it rounds to 1.
+#define ERF_PRECISION 38
+FN f64x16 erf_f64x16(__m512 x) {
+    const f64x16 w = to_f64(_mm512_min_ps(_mm512_set1_ps(3.96f), size_of(x)));
+    return (f64x16){erf_lanes(w.low), erf_lanes(w.high)};
+}
+FN __m512 erf_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = erf_f64x16(x);
+    const __m512i before = _mm512_sub_epi32(_mm512_castps_si512(size_of(x)), _mm512_set1_epi32(1));
+    *again = uncertain(y, ERF_PRECISION) | _mm512_cmplt_epu32_mask(before, _mm512_set1_epi32(0x01000000));
+    return signed_as(to_f32(y), x);
+}
+
+// -------------------------------------------------------------------------------------------- sin and cos
+
+#define PI_1 0x1.921fb54442d18p+1
+#define PI_2 0x1.1a62633145c07p-53
+#define ONE_OVER_PI 0x1.45f306dc9c883p-2
+
+// (sin(r) / r - 1) / r^2 in r^2, |r| <= pi / 2: within 2^-41.5.
+static const double sin_polynomial[] = {-0x1.55555555549cbp-3, 0x1.1111110fc0495p-7,   -0x1.a01a0011bd433p-13,
+                                        0x1.71dd8de2f9ab7p-19, -0x1.ae20c4df60a1cp-26, 0x1.54e75e0a66211p-33};
+
+// (-1)^k sin(r); k stands in the low bits of `shifted`.
+FN __m512d sin_lanes(__m512d r, __m512d shifted) {
+    const __m512d z = _mm512_mul_pd(r, r);
+    const __m512d y = _mm512_mul_pd(r, FMA(z, POLYNOMIAL(z, _mm512_mul_pd(z, z), sin_polynomial), ALL(1.0)));
+    const __m512i sign = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 63);
+    return _mm512_castsi512_pd(_mm512_xor_si512(_mm512_castpd_si512(y), sign));
+}
+// x = k pi + r.
+FN __m512d sin_of(__m512d x) {
+    const __m512d shifted = FMA(x, ALL(ONE_OVER_PI), ALL(ROUND_MAGIC));
+    const __m512d k = _mm512_sub_pd(shifted, ALL(ROUND_MAGIC));
+    const __m512d r = _mm512_fnmadd_pd(k, ALL(PI_2), _mm512_fnmadd_pd(k, ALL(PI_1), x));
+    return sin_lanes(r, shifted);
+}
+// x = (k + 1/2) pi - r, so cos(x) = (-1)^k sin(r).
+FN __m512d cos_of(__m512d x) {
+    const __m512d shifted = _mm512_add_pd(FMA(x, ALL(ONE_OVER_PI), ALL(-0.5)), ALL(ROUND_MAGIC));
+    const __m512d h = _mm512_add_pd(_mm512_sub_pd(shifted, ALL(ROUND_MAGIC)), ALL(0.5));
+    const __m512d r = FMA(h, ALL(PI_2), _mm512_fmsub_pd(h, ALL(PI_1), x));
+    return sin_lanes(r, shifted);
+}
+#define TRIG_PRECISION 40
+FN __mmask16 immoderate(__m512 x) {
+    return _mm512_cmp_ps_mask(size_of(x), _mm512_set1_ps(TRIG_MODERATE), _CMP_NLT_UQ);
+}
+FN f64x16 sin_f64x16(__m512 x) {
+    const f64x16 w = to_f64(x);
+    return (f64x16){sin_of(w.low), sin_of(w.high)};
+}
+FN __m512 sin_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = sin_f64x16(x);
+    *again = uncertain(y, TRIG_PRECISION) | immoderate(x);
+    return to_f32(y);
+}
+FN f64x16 cos_f64x16(__m512 x) {
+    const f64x16 w = to_f64(x);
+    return (f64x16){cos_of(w.low), cos_of(w.high)};
+}
+FN __m512 cos_16(__m512 x, __mmask16 *again) {
+    const f64x16 y = cos_f64x16(x);
+    *again = uncertain(y, TRIG_PRECISION) | immoderate(x);
+    return to_f32(y);
+}
+
+// ----------------------------------------------------------------------------------------------- the kernels
+
+#define MAP(name)                                                                                            \
+    static __attribute__((noinline)) void name##_again(float *out, const float *in, unsigned again) {        \
+        for (; again; again &= again - 1) {                                                                  \
+            const int i = __builtin_ctz(again);                                                              \
+            out[i] = name##_f32(in[i]);                                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    void name##_avx512(float *restrict out, const float *in, int64_t n) {                                    \
+        __mmask16 again;                                                                                     \
+        for (; n >= 16; n -= 16, in += 16, out += 16) {                                                      \
+            _mm512_storeu_ps(out, name##_16(_mm512_loadu_ps(in), &again));                                   \
+            if (__builtin_expect(again, 0)) name##_again(out, in, again);                                    \
+        }                                                                                                    \
+        if (!n) return;                                                                                      \
+        const __mmask16 rest = (__mmask16)((1u << n) - 1);                                                   \
+        _mm512_mask_storeu_ps(out, rest, name##_16(_mm512_maskz_loadu_ps(rest, in), &again));                \
+        name##_again(out, in, again & rest);                                                                 \
+    }
+
+MAP(exp)
+MAP(tanh)
+MAP(log)
+MAP(log1p)
+MAP(erf)
+MAP(sin)
+MAP(cos)
+
+// The same, rounded to a grid. `sign` is x where `name_f64x16` is about its size, else +0; `special` says
+// where x is not to be had in this way. A zero loses its sign.
+#define GRID_UNARY(name, precision, sign, special)                                                           \
+    static __attribute__((noinline)) void name##_grid_again(float *out, const float *in, unsigned again,     \
+                                                            int bits, int *doubt) {                          \
+        for (; again; again &= again - 1) {                                                                  \
+            const int i = __builtin_ctz(again);                                                              \
+            out[i] = name##_on_grid(in[i], bits, doubt);                                                     \
+        }                                                                                                    \
+    }                                                                                                        \
+    FN __m512 name##_grid_16(__m512 x, const grid *g, __mmask16 *again) {                                    \
+        const __m512 y = to_f32(f64x16_on_grid(name##_f64x16(x), g, again));                                 \
+        *again |= (special);                                                                                 \
+        return _mm512_add_ps(signed_as(y, sign), _mm512_setzero_ps());                                       \
+    }                                                                                                        \
+    static void name##_grid_run(float *restrict out, const float *in, int64_t n, int bits, int *doubt) {     \
+        const grid g = grid_of(bits, precision);                                                             \
+        __mmask16 again;                                                                                     \
+        for (; n >= 16; n -= 16, in += 16, out += 16) {                                                      \
+            _mm512_storeu_ps(out, name##_grid_16(_mm512_loadu_ps(in), &g, &again));                          \
+            if (__builtin_expect(again, 0)) name##_grid_again(out, in, again, bits, doubt);                  \
+        }                                                                                                    \
+        if (n <= 0) return;                                                                                  \
+        const __mmask16 rest = (__mmask16)((1u << n) - 1);                                                   \
+        _mm512_mask_storeu_ps(out, rest, name##_grid_16(_mm512_maskz_loadu_ps(rest, in), &g, &again));       \
+        name##_grid_again(out, in, again & rest, bits, doubt);                                               \
+    }                                                                                                        \
+    GRID_KERNEL(grid_##name##_avx512, name##_grid_run)
+
+#define UNSIGNED _mm512_setzero_ps()
+
+GRID_UNARY(exp, EXP_PRECISION, UNSIGNED, 0)
+GRID_UNARY(tanh, TANH_PRECISION, x, 0)
+GRID_UNARY(log, LOG_PRECISION, UNSIGNED, (__mmask16)~positive_finite(x))
+GRID_UNARY(log1p, LOG1P_PRECISION, UNSIGNED, (__mmask16)~above_minus_one(x))
+GRID_UNARY(erf, ERF_PRECISION, x, 0)
+GRID_UNARY(sin, TRIG_PRECISION, UNSIGNED, immoderate(x))
+GRID_UNARY(cos, TRIG_PRECISION, UNSIGNED, immoderate(x))
+
+// exp(a - b), the difference rounded: where softmax begins. With it the differences stay in registers.
+void exp_sub_avx512(int64_t n, void *to, const void *minuends, int64_t sa, const void *subtrahends,
+                    int64_t sb) {
+    float *out = to, difference[16];
+    const float *a = minuends, *b = subtrahends;
+    __mmask16 again, more;
+    if (sa && !sb) {
+        const __m512 shift = _mm512_set1_ps(*b);
+        for (; n >= 32; n -= 32, out += 32, a += 32) {
+            const __m512 x = _mm512_sub_ps(_mm512_loadu_ps(a), shift);
+            const __m512 y = _mm512_sub_ps(_mm512_loadu_ps(a + 16), shift);
+            _mm512_storeu_ps(out, exp_16(x, &again));
+            _mm512_storeu_ps(out + 16, exp_16(y, &more));
+            if (__builtin_expect(again | more, 0)) {
+                _mm512_storeu_ps(difference, x);
+                exp_again(out, difference, again);
+                _mm512_storeu_ps(difference, y);
+                exp_again(out + 16, difference, more);
+            }
+        }
+    }
+    for (; n > 0; n -= 16, out += 16, a += 16 * sa, b += 16 * sb) {
+        const __mmask16 lanes = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
+        const __m512 x = _mm512_sub_ps(sa ? _mm512_maskz_loadu_ps(lanes, a) : _mm512_set1_ps(*a),
+                                       sb ? _mm512_maskz_loadu_ps(lanes, b) : _mm512_set1_ps(*b));
+        _mm512_mask_storeu_ps(out, lanes, exp_16(x, &again));
+        if (__builtin_expect(again & lanes, 0)) {
+            _mm512_storeu_ps(difference, x);
+            exp_again(out, difference, again & lanes);
+        }
+    }
+}
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+#endif

@@ -1,0 +1,71 @@
+"""What moves of a match show again, because the contract keeps only its hash: the match_terms and the position.
+
+match_terms      what does not change: roots, spokesmen, clock, number, program. Its hash is the match's id.
+position    roots of the current tree, both sides' nodes, the agreed checkpoint (contracts/interfaces/IReferee.sol)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from ..errors import AssayError
+from . import rules
+from .state import Descend, MatchState, MatchTerms, Move, OpenRecord, Reveal, Timeout
+
+PROGRAM = "(uint32,uint8,uint32,uint32,uint32,uint64,bytes32,bytes32,bytes32,bytes32,uint64[])"
+MATCH_TERMS = f"(bytes32[2],address[2],uint32,uint256,{PROGRAM})"
+POSITION = "(bytes32[2],bytes32[2],bytes32)"
+
+
+def match_terms(terms: MatchTerms) -> tuple[Any, ...]:
+    """As the ABI coder takes it."""
+    return list(terms.roots), list(terms.players), terms.clock, terms.number, terms.program.wire()
+
+
+def position(state: MatchState) -> tuple[Any, ...]:
+    """As the ABI coder takes it."""
+    return list(state.root), list(state.node), state.agreed
+
+
+def match_id(jobs: str, job_id: int, terms: MatchTerms) -> int:
+    """The id of a match of that job."""
+    encoded = encode(["address", "uint256", MATCH_TERMS], [jobs, job_id, match_terms(terms)])
+    return int.from_bytes(keccak(encoded), "big")
+
+
+def position_hash(state: MatchState) -> bytes:
+    """`Match.position` of the contract."""
+    return keccak(encode([POSITION], [position(state)]))
+
+
+def calls(
+    state: MatchState, terms: MatchTerms, moves: Iterable[Move], sender: str, now: int
+) -> Iterator[tuple[str, list[object]]]:
+    """Functions and arguments of moves that are made in one transaction: each shows where those before it lead.
+
+    NOTE: what follows a move that the rules refuse shows the same as that move; the transaction fails before.
+    """
+    for move in moves:
+        yield move.function, [terms.match_id, *_shown(state, terms, move), *_arguments(move)]
+        try:
+            state = rules.apply(state, terms, move, sender, now)
+        except AssayError:
+            continue
+
+
+def _shown(state: MatchState, terms: MatchTerms, move: Move) -> list[object]:
+    match move:
+        case Timeout():
+            return []
+        case Reveal() | OpenRecord():
+            return [position(state)]
+    return [match_terms(terms), position(state)]
+
+
+def _arguments(move: Move) -> list[object]:
+    words = move.wire()
+    return [tuple(words[:5]), *words[5:]] if isinstance(move, Descend) else words

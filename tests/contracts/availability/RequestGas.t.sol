@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.34;
+
+import {Requested} from "./Requested.sol";
+import {Piece, Place, Subject} from "contracts/interfaces/IDataAvailability.sol";
+
+/// @notice What requests and answers cost, and that an answer is paid more than that.
+/// forge-config: default.isolate = true
+contract RequestGasTest is Requested {
+    uint256 private _job = runClaimed();
+
+    /// @dev What an answer costs at the price of the deployer is less than what it is paid.
+    function test_anAnswerIsPaidWhatItCosts() public {
+        Place[] memory list = somePlaces();
+        for (uint256 i = 0; i < list.length; ++i) {
+            Subject memory s = list[i].piece < Piece.Record ? ofLogs(_job) : ofClaim(_job);
+            request(s, list[i]);
+            uint256 before = dataAvailability.credit(AUTHOR);
+            answer(s, list[i]);
+            uint256 gas = vm.snapshotGasLastCall("Requests", string.concat("answer ", vm.toString(i)));
+            yes(dataAvailability.credit(AUTHOR) - before > gas * PRICE, vm.toString(gas));
+        }
+    }
+
+    /// @dev As many as a call takes, with another checkpoint open.
+    function test_theLongestCall() public {
+        Subject memory s = ofClaim(_job);
+        request(s, recordIn(1, 0));
+        Place[] memory list = leavesIn(2, type(uint64).max - 256, 256);
+        bytes memory data = abi.encodeCall(dataAvailability.request, (s, list));
+        request(s, list);
+        uint256 gas = vm.snapshotGasLastCall("Requests", "request of 256 places");
+        yes(gas < 12_000_000, vm.toString(gas));
+        yes(data.length < 100_000, vm.toString(data.length));
+    }
+
+    function test_whatManyPlacesCost() public {
+        Subject memory s = ofLogs(_job);
+        Place[] memory list = new Place[](64);
+        for (uint64 i = 0; i < 64; ++i) {
+            list[i] = blocks(1 + i % 5, uint32(i / 5 % 3), i);
+        }
+        request(s, list);
+        vm.snapshotGasLastCall("Requests", "request of 64 places");
+        request(s, digests(1));
+        vm.snapshotGasLastCall("Requests", "request of a place");
+    }
+}

@@ -1,0 +1,79 @@
+"""Data requests in a job that is played: of places that exist and that do not, answered in the last second."""
+
+from __future__ import annotations
+
+from random import Random
+
+from referee_py.availability import Piece, Place
+from referee_py.availability.contract import Subject, deposit_of
+from referee_py.availability.solver import response_of
+from referee_py.availability.state import OUTPUTS
+from tests.referee_py.game.chain import Transaction
+from tests.referee_py.game.random_request import Known
+from tests.referee_py.game.synthetic_run import Run
+
+from .job import CaseGraph, rounded
+from .table import Table, most_gas
+
+PLACES = 3
+"""Under the claimed root."""
+BEYOND = 1 << 40
+"""A leaf or a page that no tensor and no log has."""
+
+
+class OpenRequest:
+    """`who` requests, and who answers."""
+
+    def __init__(
+        self, table: Table, graph: CaseGraph, run: Run, job_id: int, who: tuple[str, str], rng: Random
+    ) -> None:
+        self.table, self.graph, self.run, self.job_id, self.rng = table, graph, run, job_id, rng
+        self.auditor, self.right = who
+
+    def play(self) -> None:
+        """All of it: whatever is requested has an answer that the contract takes."""
+        asked = [(Subject(self.job_id, self.run.root), [self._place() for _ in range(PLACES)])]
+        if rounded(self.graph):
+            part = self.rng.choice((0, 0, 1, BEYOND))
+            logs = [Place(Piece.DIGESTS, 1, 0), Place(Piece.BLOCKS, 1, self.graph.node, 0, part)]
+            asked.append((Subject(self.job_id, self.graph.logs), logs))
+        every = [(about, place) for about, places in asked for place in dict.fromkeys(places)]
+        for about, places in asked:
+            self._request(about, list(dict.fromkeys(places)))
+        until = self.table.model.data_availability.requests[every[0]].until
+        for at, (about, place) in enumerate(every, until - len(every) + 1):
+            self._answer(about, place, at)
+
+    def _request(self, about: Subject, places: list[Place]) -> None:
+        requests, contract = self.table.model.data_availability, self.table.chain.data_availability
+        deposit = sum(deposit_of(place.piece, requests.price_of(about.job_id)) for place in places)
+        data = contract.calldata("request", self._wire(about), [place.wire() for place in places])
+        self.table.send(
+            "dataAvailability.request",
+            Transaction(self.auditor, contract.address, data, deposit),
+            lambda now: requests.request(about, places, self.auditor, deposit, now),
+        )
+
+    def _answer(self, about: Subject, place: Place, at: int) -> None:
+        requests, contract = self.table.model.data_availability, self.table.chain.data_availability
+        answer = response_of(self.graph.header, place, Known(self.run))
+        data = contract.calldata(answer.function, self._wire(about), place.wire(), *answer.arguments())
+        self.table.send(
+            f"dataAvailability.{answer.function}",
+            Transaction(self.right, contract.address, data),
+            lambda now: requests.answer(about, place, answer, self.right, now),
+            at,
+            most_gas([(answer.function, data)]),
+        )
+
+    def _wire(self, about: Subject) -> tuple[str, int, bytes]:
+        return self.table.chain.jobs.address, about.job_id, about.root
+
+    def _place(self) -> Place:
+        """Of a record or a leaf at the first checkpoint; some of tensors and leaves that there are not."""
+        if self.rng.random() < 0.3:
+            return Place(Piece.RECORD, 0, self.rng.randrange(len(self.graph.structures)))
+        node = self.graph.structure_at(self.graph.node)
+        inputs, outputs = len(node.inputs), len(node.outputs)
+        tensor = self.rng.choice((*range(inputs + 1), *range(OUTPUTS, OUTPUTS + outputs + 1)))
+        return Place(Piece.LEAF, 0, self.graph.node, tensor, self.rng.choice((0, 0, 0, 1, 2, BEYOND)))

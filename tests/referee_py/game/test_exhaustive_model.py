@@ -1,0 +1,295 @@
+"""Every history of small jobs: who is honest loses nothing, the right root is accepted, ether is conserved, all end.
+
+One honest person, who claims the right root as a trainer, or else where nobody claims it, or where it was lost and none
+other speaks after who is left. One to three others, who do anything that the model takes, in any order: take slots and
+leave them, commit to the right root or to one of two wrong ones, reveal or not, challenge in the last second or the
+first, claim what somebody claims or has lost, in the challenge phase and after it, and give it away. A match is
+abstracted to its results at once or after as long as it can last: any, but that who is right and plays wins
+(test_exhaustive.py has shown that of matches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from referee_py.game.chain_model import ChainModel
+from referee_py.game.delay import delay_bound
+from referee_py.game.jobs import Job, JobPhase, Match, commitment
+from referee_py.game.refusals import Refusal
+from referee_py.game.state import Phase, Reason
+
+from .scenario import JOBS, REWARD, STAKE, Scenario, claim, who
+
+HONEST, OTHERS = who(1), (who(2), who(3), who(4))
+RIGHT, WRONG = "r", ("w", "v")
+NO_LOGS = SALT = bytes(32)
+MATCH_SECONDS = 40
+"""Both clocks, and a hearing."""
+TRAIN, REVEAL, CHALLENGE = 100, 50, 90
+"""The periods of `Scenario`."""
+
+
+@dataclass
+class History:
+    """A job from its post on. `opened`: when each match began."""
+
+    model: ChainModel
+    now: int
+    opened: dict[int, int] = field(default_factory=dict)
+    chosen: dict[str, str] = field(default_factory=dict)
+    """The root that somebody has committed to, in a slot or to challenge."""
+
+    @property
+    def job(self) -> Job:
+        return self.model.jobs[1]
+
+    @property
+    def phase(self) -> JobPhase:
+        return self.job.phase(self.now)
+
+    @property
+    def running(self) -> dict[int, Match]:
+        return {k: match for k, match in self.model.matches.items() if match.state.phase is not Phase.DONE}
+
+    def copied(self) -> History:
+        model, job = copy(self.model), copy(self.job)
+        job.trainers, job.claims = list(map(copy, job.trainers)), list(map(copy, job.claims))
+        job.groups, job.challenges = list(map(copy, job.groups)), dict(job.challenges)
+        for group in job.groups:
+            group.members = list(group.members)
+        model.jobs, model.credits = {1: job}, dict(model.credits)
+        model.matches = {k: copy(match) for k, match in model.matches.items()}
+        return History(model, self.now, dict(self.opened), dict(self.chosen))
+
+    def key(self) -> object:
+        """All that matters of it. NOTE: instants by how far away they are, and those that are past not at all."""
+        job, now = self.job, self.now
+        return (
+            *(
+                max(instant - now, 0)
+                for instant in (job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end)
+            ),
+            *(job.ended, job.waiting, job.accepted),
+            tuple((trainer.owner, trainer.commitment, trainer.revealed) for trainer in job.trainers),
+            tuple((one.owner, one.stake, one.group, one.slot, one.lost) for one in job.claims),
+            tuple((g.root, tuple(g.members), g.spokesman, max(g.until - now, 0)) for g in job.groups),
+            *(job.founded, job.followers),
+            tuple(sorted((owner, hashed, now > at) for owner, (hashed, at) in job.challenges.items())),
+            tuple((match.groups, now - self.opened[k]) for k, match in self.running.items()),
+            frozenset(self.model.credits.items()),
+        )
+
+    def forsaken(self, root: bytes) -> bool:
+        """Whether nobody claims a root, or somebody has lost it and one is left at most; and it can be claimed."""
+        group = self.job.group_of(root)
+        if group is None:
+            return self.phase is JobPhase.CHALLENGE and bool(self.job.claims)
+        left = len(group.members) - group.spokesman
+        open_ = self.phase is JobPhase.CHALLENGE or group.claimable(self.now)
+        return group.spokesman > 0 and left < 2 and open_
+
+    def claims(self, person: str) -> bool:
+        return any(one.owner == person for one in self.job.claims)
+
+    # --- moves --------------------------------------------------------------------------------------------------------
+
+    def join(self, person: str) -> None:
+        self.model.join(1, person, STAKE, self.now)
+
+    def commit(self, person: str, name: str) -> None:
+        self.model.commit(1, _hashed(person, name), person, self.now)
+        self.chosen[person] = name
+
+    def reveal(self, person: str) -> None:
+        self.model.reveal(1, claim(self.chosen[person]), NO_LOGS, SALT, person, 0, self.now)
+
+    def commit_challenge(self, person: str, name: str) -> None:
+        self.model.commit_challenge(1, _hashed(person, name), person, self.now)
+        self.chosen[person] = name
+
+    def challenge(self, person: str) -> None:
+        shown = claim(self.chosen[person])
+        self.model.challenge(1, shown, SALT, person, self.model.price_of(1, shown.root), self.now)
+
+    def finalize(self) -> None:
+        """Everybody collects."""
+        self.model.finalize(1, self.now)
+        for number, one in enumerate(self.job.claims):
+            if not one.lost:
+                self.model.collect(1, number)
+
+    def ends(self, number: int, losers: int, reason: Reason) -> None:
+        match = self.model.matches[number]
+        match.state = replace(match.state, phase=Phase.DONE, losers=losers, reason=reason)
+        self.model._resolve(match, (), self.now)
+
+
+def _hashed(person: str, name: str) -> bytes:
+    shown = claim(name)
+    return commitment(31337, JOBS, 1, person, shown.root, shown.last, NO_LOGS, SALT)
+
+
+Act = Callable[[History], None]
+
+
+@dataclass
+class World:
+    """Explored from every state that can be reached. `trains`: the honest one takes a slot if it gets one."""
+
+    others: tuple[str, ...]
+    trains: bool
+    slots: int
+    seen: dict[object, int] = field(default_factory=dict)
+    """The most seconds that each state can last."""
+    ends: set[tuple[JobPhase, int, int]] = field(default_factory=set)
+    most_matches: int = 0
+
+    def explore(self) -> None:
+        scenario = Scenario(slots=self.slots)
+        people = 1 + len(self.others)
+        delays = [delay_bound(people - k, k, MATCH_SECONDS, CHALLENGE) for k in range(people)]
+        assert self._go(History(scenario.model, scenario.now)) <= TRAIN + REVEAL + CHALLENGE + max(delays)
+
+    def _go(self, history: History) -> int:
+        """The most seconds until the job has ended."""
+        key = history.key()
+        if key in self.seen:
+            return self.seen[key]
+        self._check(history)
+        if history.job.ended:
+            return self.seen.setdefault(key, 0)
+        seconds = 0
+        due = self._due(history)
+        acts = [due] if due else []
+        for act in (*acts, *self._any(history)):
+            after = history.copied()
+            try:
+                act(after)
+            except (Refusal, KeyError):
+                continue
+            after.opened = {k: after.opened.get(k, after.now) for k in after.model.matches}
+            seconds = max(seconds, self._go(after))
+        for instant in [] if due else self._instants(history):
+            after = history.copied()
+            after.now = instant
+            seconds = max(seconds, instant - history.now + self._go(after))
+        return self.seen.setdefault(key, seconds)
+
+    # --- who does what ------------------------------------------------------------------------------------------------
+
+    def _due(self, history: History) -> Act | None:
+        """What the honest one does now; None if it has nothing to do."""
+        job, now = history.job, history.now
+        mine = next((trainer for trainer in job.trainers if trainer.owner == HONEST), None)
+        match history.phase:
+            case JobPhase.TRAINING if mine is None and self.trains and len(job.trainers) < job.terms.slots:
+                return lambda after: after.join(HONEST)
+            case JobPhase.TRAINING if mine is not None and HONEST not in history.chosen:
+                return lambda after: after.commit(HONEST, RIGHT)
+            case JobPhase.REVEAL if mine is not None and not mine.revealed:
+                return lambda after: after.reveal(HONEST)
+            case JobPhase.CHALLENGE | JobPhase.CLOSING if self._must_claim(history):
+                committed, at = job.challenges.get(HONEST, (None, 0))
+                if committed is None:
+                    return lambda after: after.commit_challenge(HONEST, RIGHT)
+                return (lambda after: after.challenge(HONEST)) if now > at else None
+            case JobPhase.CLOSING if not job.open_matches and now >= job.reclaim_end:
+                return lambda after: after.finalize()
+        return None
+
+    def _must_claim(self, history: History) -> bool:
+        return history.forsaken(claim(RIGHT).root) and not history.claims(HONEST)
+
+    def _any(self, history: History) -> Iterator[Act]:
+        for person in self.others:
+            # NOTE: which of the wrong ones comes first makes no difference.
+            names = (RIGHT, *WRONG) if WRONG[0] in history.chosen.values() else (RIGHT, WRONG[0])
+            match history.phase:
+                case JobPhase.TRAINING:
+                    yield lambda after, person=person: after.join(person)
+                    for name in names:
+                        yield lambda after, person=person, name=name: after.commit(person, name)
+                case JobPhase.REVEAL:
+                    yield lambda after, person=person: after.reveal(person)
+                case JobPhase.CHALLENGE | JobPhase.CLOSING:
+                    if person not in history.job.challenges:
+                        for name in names:
+                            yield lambda after, person=person, name=name: after.commit_challenge(person, name)
+                    yield lambda after, person=person: after.challenge(person)
+        for number, match in history.running.items():
+            for losers, reason in self._results(history, match):
+                yield lambda after, number=number, losers=losers, reason=reason: after.ends(
+                    number, losers, reason
+                )
+
+    def _results(self, history: History, match: Match) -> Iterator[tuple[int, Reason]]:
+        speaking = [history.job.spokesman(group).owner for group in match.groups]
+        if HONEST in speaking:
+            yield 1 << (1 - speaking.index(HONEST)), Reason.TIMEOUT
+        else:
+            yield from ((losers, Reason.TIMEOUT) for losers in (1, 2, 3))
+
+    def _instants(self, history: History) -> list[int]:
+        """When something changes, and the second before it. NOTE: no match lasts longer than it can."""
+        job, now = history.job, history.now
+        ends = [history.opened[number] + MATCH_SECONDS for number in history.running]
+        found = {job.commit_end, job.reveal_end, job.challenge_end, job.reclaim_end, *ends}
+        found |= {group.until for group in job.groups}
+        found |= {instant - 1 for instant in found} | {at + 1 for _, at in job.challenges.values()}
+        latest = min(ends, default=max(found))
+        return sorted(instant for instant in found if now < instant <= latest)[:1]
+
+    # --- what must hold -----------------------------------------------------------------------------------------------
+
+    def _check(self, history: History) -> None:
+        job, model = history.job, history.model
+        staked = len(job.trainers) * STAKE + sum(one.stake for one in job.claims if not one.slot)
+        assert sum(model.credits.values()) + model.at_risk() == REWARD + staked
+        assert not any(one.lost for one in job.claims if one.owner == HONEST)
+        self.most_matches = max(self.most_matches, len(model.matches))
+        if not job.ended:
+            return
+        staked = sum(one.stake for one in job.claims if one.owner == HONEST)
+        assert staked or all(trainer.owner != HONEST for trainer in job.trainers)
+        assert model.credits.get(HONEST, 0) >= staked
+        if not job.claims:
+            assert job.ended is JobPhase.UNCLAIMED, "nothing is claimed where no trainer has shown anything"
+            return
+        assert job.ended is JobPhase.ACCEPTED
+        assert job.accepted is not None
+        assert job.groups[job.accepted].root == claim(RIGHT).root
+        self.ends.add((job.ended, len(job.claims), sum(one.lost for one in job.claims)))
+
+
+def explored(others: int, slots: int, trains: bool) -> None:
+    world = World(OTHERS[:others], trains, slots)
+    world.explore()
+    # The play is worth something only if the honest one has to fight.
+    assert world.most_matches == others
+    assert (JobPhase.ACCEPTED, others + 1, others) in world.ends
+    print(f"{len(world.seen)} states, {len(world.ends)} ends, at most {world.most_matches} matches")
+
+
+@pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
+@pytest.mark.parametrize(("others", "slots"), [(1, 1), (1, 2), (2, 1)])
+def test_every_job(others: int, slots: int, trains: bool) -> None:
+    explored(others, slots, trains)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
+@pytest.mark.parametrize("slots", [2, 3])
+def test_every_job_of_three_people_and_more_slots(slots: int, trains: bool) -> None:
+    explored(2, slots, trains)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("trains", [True, False], ids=["trainer", "challenger"])
+def test_every_job_of_four_people(trains: bool) -> None:
+    explored(3, 1, trains)

@@ -1,0 +1,147 @@
+"""A hearing, the trial in it, and the hearing_player at it; whoever tests it moves for the other side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from referee_py.commit import Record
+from referee_py.panel.state import (
+    HearingPhase,
+    HearingState,
+    HearingTerms,
+    Submission,
+    hearing_id,
+    trial_terms_of,
+)
+from referee_py.trial import Move as TrialMove
+from referee_py.trial import (
+    NodesReveal,
+    ShowLeaf,
+    TrialState,
+    apply,
+    dispute_hash,
+    open_trial,
+)
+from referee_py.trial import solver as trials
+from referee_py.trial.solver import Operator
+from tests.referee_py.trial.parties import Known, Setting
+from trainer_node.chain import HearingInfo, TrialInfo
+from trainer_node.chain.outbox import Value
+from trainer_node.fetch import Fetcher
+from trainer_node.hearing_player import HearingPlayer
+from trainer_node.opponent import Opponents
+from trainer_node.store import Store
+
+from .desk import REFEREE, rules
+
+ME, LIAR, STRANGER = "0x" + "aa" * 20, "0x" + "bb" * 20, "0x" + "cc" * 20
+VERIFIER = "0x" + "dd" * 20
+CLOCK, BEGAN, STAKE = 1000, 1000, 7
+PATIENT_S = 60.0
+"""So that what is due is sent in the round in which it is asked for."""
+
+
+@dataclass
+class Told:
+    """A source that says what it is told to say, and counts how often it is asked."""
+
+    record: Record | None
+    tensors: Operator | None
+    uris: list[str] = field(default_factory=list)
+    asked: int = 0
+
+    def right(self) -> Record | None:
+        self.asked += 1
+        return self.record
+
+    def operator(self) -> Operator | None:
+        self.asked += 1
+        return self.tensors
+
+    def servers(self) -> Sequence[str]:
+        return self.uris
+
+
+class Room:
+    """A hearing about a product of matrices, of which the liar has one element wrong, and the hearing_player at it."""
+
+    def __init__(self, folder: Path, me: str = ME, patience_s: float = PATIENT_S) -> None:
+        rng = np.random.default_rng(7)
+        inputs = [rng.standard_normal(shape).astype(np.float32) for shape in ((20, 300), (300, 20))]
+        setting = Setting.of("mm", inputs, {}, 0.7, 0, 137)
+        assert setting is not None
+        self.setting, self.dispute = setting, setting.dispute
+        hashes = self.dispute.records[0].hash(), self.dispute.records[1].hash()
+        at = Submission(1, "0x" + "34" * 20, 1, 5, 3, (ME, LIAR), hashes, dispute_hash(self.dispute))
+        terms = HearingTerms(
+            hearing_id(REFEREE, 1), at, self.dispute, rules(), STAKE, (VERIFIER,), 1, "0x" + "12" * 20
+        )
+        self.hearing = HearingInfo(
+            HearingState(HearingPhase.VOTING, until=BEGAN + 100), terms, {}, Value(2 * STAKE, STAKE)
+        )
+        self.trial = open_trial(self.dispute, (ME, LIAR), (CLOCK, CLOCK), BEGAN)
+        self.shown = Known(), Known()
+        self.sent: list[tuple[Any, int]] = []
+        self.store = Store(folder / "own", sync=False)
+        contracts: Any = SimpleNamespace(
+            hearing_move=lambda _id, move, value: (move, value),
+            trial_moves=lambda _trial, moves, _sender, _now: (list(moves), 0),
+        )
+        transactions: Any = SimpleNamespace(address=me, send=self._send)
+        fetcher = Fetcher(self.store, timeout_s=60.0, attempts=1, budget_s=60.0)
+        self.stop = threading.Event()
+        opponents = Opponents(fetcher, patience_s=60.0)
+        self.hearing_player = HearingPlayer(
+            contracts, transactions, opponents, self.stop, patience_s=patience_s
+        )
+
+    def _send(self, call: tuple[Any, int], *, timeout_s: float) -> None:
+        assert timeout_s <= 60
+        self.sent.append(call)
+
+    def attend(self, source: Told, now: int = BEGAN + 1) -> Any:
+        """One look; the move that is sent, or the batch of a trial; None if nothing is."""
+        before = len(self.sent)
+        snapshot: Any = SimpleNamespace(now=now, trial=lambda _hearing: self.trial_info())
+        self.hearing_player.attend(snapshot, self.hearing, source)
+        return self.sent[-1][0] if len(self.sent) > before else None
+
+    def has_come_to(self, phase: HearingPhase, **changes: Any) -> None:
+        self.hearing = replace(self.hearing, state=replace(self.hearing.state, phase=phase, **changes))
+
+    def trial_info(self) -> TrialInfo:
+        """The trial as events and views tell of it."""
+        state = self.trial
+        children = tuple(None if k.revealed is None else tuple(k.revealed) for k in self.shown)
+        leaves = tuple(k.shown for k in self.shown)
+        trial_terms = trial_terms_of(self.hearing.terms, 1, (ME, LIAR), self.dispute)
+        return TrialInfo(
+            9, trial_terms, self.dispute, state, (children[0], children[1]), (leaves[0], leaves[1])
+        )
+
+    def accept(self, side: int, moves: Sequence[TrialMove], now: int = BEGAN + 1) -> TrialState:
+        """The court takes these moves."""
+        for move in moves:
+            before = self.trial
+            self.trial = apply(self.trial, self.dispute, move, (ME, LIAR)[side], now)
+            if isinstance(move, NodesReveal):
+                self.shown[side].revealed = move.children
+            elif (before.height, before.index) != (self.trial.height, self.trial.index):
+                self.shown[0].revealed = self.shown[1].revealed = None
+            if isinstance(move, ShowLeaf):
+                self.shown[side].shown = move.leaf
+        return self.trial
+
+    def liar_plays(self, now: int = BEGAN + 1) -> None:
+        rival = self.shown[0]
+        self.accept(1, trials.plan(self.trial, self.dispute, 1, self.setting.sides[1], rival, now), now)
+
+    def source(self, *uris: str) -> Told:
+        return Told(self.dispute.records[0], self.setting.sides[0], list(uris))

@@ -1,0 +1,216 @@
+"""Where a node computes: unsound jobs are refused for good, all else is tried again, and no job harms another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import repops
+
+from referee_py.program import Terms
+from trainer_node import job_runner as module
+from trainer_node.db import Database
+
+from .desk import PROGRAM, TERMS, honest_run, job, runner, serving, until
+
+CLAIM = honest_run().commit_run().claim()
+
+
+@pytest.fixture
+def database() -> Iterator[Database]:
+    database = Database(None)
+    yield database
+    database.close()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+
+
+class Slow:
+    """A backend that waits at every operator until it is let go, and counts them, and how often it was."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.calls = self.waited = 0
+
+    def execute(self, *operator: Any) -> Any:
+        self.calls += 1
+        let_go = self.go.wait(120)
+        self.waited += 1
+        assert let_go
+        return repops.backend("cpu").execute(*operator)
+
+
+class Broken:
+    """A backend that fails in an unforeseen way until it is repaired."""
+
+    name = "broken"
+
+    def __init__(self) -> None:
+        self.repaired = False
+        self.calls = 0
+
+    def execute(self, *operator: Any) -> Any:
+        self.calls += 1
+        if not self.repaired:
+            raise OSError("no space left on device")
+        return repops.backend("cpu").execute(*operator)
+
+
+def test_a_job_is_prepared_trained_and_forgotten(tmp_path: Path, database: Database) -> None:
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        estimate = until(lambda: works.prepare(job(uri=uri)))
+        assert estimate.train_s(TERMS) > 0
+        assert until(lambda: works.train(job(uri=uri))) == CLAIM
+        assert works.replay(1).step_tree(12).root == CLAIM.last
+        works.forget(1)
+        with pytest.raises(KeyError):
+            works.replay(1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limits", "words"),
+    [
+        ({"program": replace(TERMS, opset=2)}, {}, "operator set 2"),
+        ({"program": replace(TERMS, structure_root=bytes(32))}, {}, "structure_root"),
+        ({"program": replace(TERMS, steps=1 << 62)}, {}, "leaves"),
+        ({}, {"max_memory": 100}, "memory_bytes"),
+    ],
+)
+def test_an_unsound_job_is_refused_for_good(
+    tmp_path: Path, database: Database, changes: dict[str, Any], limits: dict[str, Any], words: str
+) -> None:
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database, **limits) as works:
+        bad = job(uri=uri, **changes)
+        until(lambda: works.prepare(bad) or works.refused(1))
+        assert words in (works.refused(1) or "")
+        assert works.train(bad) is None
+        assert not works.busy, "nothing is tried again"
+        # The next job is none the worse for it.
+        if not limits:
+            assert until(lambda: works.train(job(2, uri=uri))) == CLAIM
+
+
+def test_a_job_that_nobody_serves_is_tried_again(tmp_path: Path, database: Database) -> None:
+    with runner(tmp_path / "node", database) as works:
+        nowhere = job(uri="http://127.0.0.1:9")
+        assert works.prepare(nowhere) is None
+        until(lambda: not works.busy)
+        works.prepare(nowhere)
+        assert works.refused(1) is None
+        with serving(tmp_path / "client"):
+            # It comes from elsewhere now: by hand, say.
+            for kind in ("tensor", "blob"):
+                (tmp_path / "client" / kind).rename(tmp_path / "node" / kind)
+            assert until(lambda: works.train(nowhere)) == CLAIM
+
+
+def test_a_truncated_program_file_is_not_the_jobs_fault(tmp_path: Path, database: Database) -> None:
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        path = next((tmp_path / "client" / "blob").rglob(PROGRAM.file_hash().hex()))
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100])
+        works.prepare(job(uri=uri))
+        until(lambda: not works.busy)
+        assert works.prepare(job(uri=uri)) is None
+        assert works.refused(1) is None
+        path.write_bytes(whole)
+        assert until(lambda: works.prepare(job(uri=uri)))
+
+
+def test_an_unforeseen_error_is_contained_and_tried_again(tmp_path: Path, database: Database) -> None:
+    backend = Broken()
+    with (
+        serving(tmp_path / "client") as uri,
+        runner(tmp_path / "node", database, backend=backend) as works,
+    ):
+        until(lambda: works.train(job(uri=uri)) or backend.calls > 1)
+        assert works.refused(1) is None
+        backend.repaired = True
+        assert until(lambda: works.train(job(uri=uri))) == CLAIM
+
+
+def test_a_run_goes_on_after_a_restart(tmp_path: Path, database: Database) -> None:
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        assert until(lambda: works.train(job(uri=uri))) == CLAIM
+        # Nobody serves anything any more.
+    with runner(tmp_path / "node", database) as works:
+        assert until(lambda: works.train(job(uri="http://127.0.0.1:9"))) == CLAIM
+
+
+def test_a_finished_run_comes_back_while_another_job_is_at_work(tmp_path: Path, database: Database) -> None:
+    """It may be in a dispute, and its clock does not wait for a stranger's job."""
+    longer = Terms.of(PROGRAM, 11, (4, 2, 1))
+    with serving(tmp_path / "client") as uri:
+        with runner(tmp_path / "node", database) as works:
+            assert until(lambda: works.train(job(uri=uri))) == CLAIM
+        with runner(tmp_path / "node", database) as works:
+            stranger, ours = job(2, uri=uri, program=longer), job(uri=uri)
+            until(lambda: works.prepare(stranger))
+            release = threading.Event()
+            works._runner.submit(release.wait, 20)
+            try:
+                assert works.train(stranger) is None
+                assert until(lambda: works.train(ours)) == CLAIM
+                assert works.train(stranger) is None
+            finally:
+                release.set()
+            assert until(lambda: works.train(stranger)) != CLAIM
+
+
+def test_after_a_reorganisation_a_number_may_be_another_job(tmp_path: Path, database: Database) -> None:
+    """SAFETY: nothing of the old program, checkpoints least of all, may get into the new job's claim."""
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        old, new = job(uri=uri), job(uri=uri, program=Terms.of(PROGRAM, 9, (3, 1)))
+        assert until(lambda: works.train(old)) == CLAIM
+        claim = until(lambda: works.train(new))
+        run = honest_run()
+        interval = run.commit_interval(run.initial(), 9, 3)
+        assert claim == interval.claim()
+        assert claim != CLAIM
+        assert until(lambda: works.train(old)) == CLAIM
+
+
+def test_what_is_still_to_be_done_is_reckoned(tmp_path: Path, database: Database) -> None:
+    with serving(tmp_path / "client") as uri, runner(tmp_path / "node", database) as works:
+        assert works.ready_in_s(job(uri=uri)) is None
+        alone = until(lambda: works.ready_in_s(job(uri=uri)))
+        until(lambda: works.prepare(job(2, uri=uri)))
+        release = threading.Event()
+        works._runner.submit(release.wait, 20)
+        try:
+            works.train(job(2, uri=uri))
+            assert works.ready_in_s(job(uri=uri)) > alone
+            assert works.works_at(2)
+            assert not works.works_at(1), "it is prepared, and nothing is done for it"
+        finally:
+            release.set()
+        until(lambda: works.train(job(2, uri=uri)))
+        assert works.ready_in_s(job(uri=uri)) == 0, "the same program is done already"
+        other = works._works[2]
+        other.claim = Future()  # as if another run were at work
+        try:
+            assert works.ready_in_s(job(uri=uri)) == 0, (
+                "what is done comes back at once, whatever else is at work"
+            )
+        finally:
+            other.claim.cancel()
+
+
+def test_closing_does_not_wait_for_a_strangers_package(tmp_path: Path, database: Database) -> None:
+    backend = Slow()
+    with serving(tmp_path / "client") as uri:
+        with runner(tmp_path / "node", database, backend=backend) as works:
+            works.prepare(job(uri=uri))
+            until(lambda: backend.calls)
+        assert backend.waited == 0, "its first operator is not done"
+        backend.go.set()

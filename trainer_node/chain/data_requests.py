@@ -1,0 +1,108 @@
+"""What was requested in a job and what was answered, from the events of the contract DataAvailability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from referee_py.availability import Blocks, Digests, LeafShown, Piece, Place, RecordShown, Response, StepProof
+from referee_py.availability.contract import MAX_RANK, deposit_of
+
+from ..errors import RpcCorrupt
+from .events import Event
+from .rpc import guarded
+from .wire import hashes, record_of, values
+
+EVENTS = ("Requested", "DigestsProvided", "BlocksProvided", "RecordProvided", "LeafProvided", "Closed")
+MAX_REQUESTS = 1_000_000
+"""Events of a job's requests that are read; each costs its author some 50,000 gas or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """An open request. ``until`` is the last second for an answer; its deposit is doubled ``rank`` times.
+
+    ``life``: which of the root's lives it was made in (:attr:`Group.life`); zero for the job's logs.
+    """
+
+    root: bytes
+    place: Place
+    requester: str
+    life: int
+    until: int
+    rank: int
+    price: int
+    """What a unit of gas counts for in it, in wei."""
+
+    @property
+    def deposit(self) -> int:
+        """In wei."""
+        return deposit_of(self.place.piece, self.price) << self.rank
+
+
+@dataclass
+class Ledger:
+    """Open requests, those that were answered, and their answers, by root and place."""
+
+    open: dict[tuple[bytes, Place], OpenRequest] = field(default_factory=dict)
+    answered: dict[tuple[bytes, Place], OpenRequest] = field(default_factory=dict)
+    answers: dict[tuple[bytes, Place], Response] = field(default_factory=dict)
+
+
+def read_ledger(events: Sequence[Event]) -> Ledger:
+    """The ledger that these events of one job tell, in their order: the contract has checked every answer. Raises
+    RpcCorrupt."""
+    ledger = Ledger()
+    for event in events:
+        args = event.args
+        with guarded(f"event {event.name}"):
+            root, place = bytes(args["root"]), _place(args["place"])
+            if event.name == "Requested":
+                ledger.open[root, place] = _open_request(root, place, args)
+                continue
+            requested = ledger.open.pop((root, place), None)
+            if requested is None:
+                raise RpcCorrupt("the endpoint has not all events of requests; use one with complete logs")
+            if event.name != "Closed":
+                ledger.answers[root, place] = _answer(event.name, args)
+                ledger.answered[root, place] = requested
+    return ledger
+
+
+def _open_request(root: bytes, place: Place, args: dict[str, Any]) -> OpenRequest:
+    life, until, rank = int(args["life"]), int(args["until"]), int(args["rank"])
+    if rank > MAX_RANK:
+        raise RpcCorrupt(f"a request of rank {rank}; there is none above {MAX_RANK}")
+    return OpenRequest(root, place, str(args["requester"]), life, until, rank, int(args["price"]))
+
+
+def _place(raw: Any) -> Place:
+    piece, tree, node, tensor, part = values(raw)
+    return Place(Piece(piece), tree, node, tensor, part)
+
+
+def _answer(name: str, args: dict[str, Any]) -> Response:
+    match name:
+        case "DigestsProvided":
+            return Digests(hashes(args["digests"]), hashes(args["path"]), _step(args["step"]))
+        case "BlocksProvided":
+            log, log_path, step, elements, root, blocks, path = values(args["answer"])
+            shown = tuple(map(bytes, blocks)), hashes(path)
+            return Blocks(bytes(log), hashes(log_path), _step(step), elements, bytes(root), *shown)
+        case "RecordProvided":
+            return _record(args["answer"])
+    kind, root, leaf, path = values(args["tensor"])
+    dtype, shape = values(kind)
+    tensor = dtype, tuple(shape), bytes(root), bytes(leaf), hashes(path)
+    return LeafShown(_record(args["answer"]), *tensor)
+
+
+def _record(raw: Any) -> RecordShown:
+    record, path, checkpoint, checkpoint_path = values(raw)
+    return RecordShown(record_of(record), hashes(path), bytes(checkpoint), hashes(checkpoint_path))
+
+
+def _step(raw: Any) -> StepProof:
+    root, path = values(raw)
+    return StepProof(bytes(root), hashes(path))

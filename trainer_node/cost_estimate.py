@@ -1,0 +1,115 @@
+"""What a job costs in time, measured on its first step before anything is promised.
+
+SAFETY: a trainer who joins stakes on being done before training ends, and on answering in a dispute before its clock
+runs out. A client may post a program whose step takes an hour, strides that make every refinement a second training, or
+an element whose chain is long (`trial_cost`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from referee_py.errors import InvalidProgram, Unavailable
+from referee_py.execute import Backend, Interpreter, NodeHook, Run, Site, Value
+from referee_py.program import Terms
+
+from .package import Package
+from .trial_cost import Sampler, TrialCost
+
+MARGIN = 2.0
+"""The machine may be busier later than it was when we measured."""
+TRIES = 5
+SHORT_S = 5.0
+"""A trial that takes longer than this is not repeated. NOTE: the libraries of rounded-f64 take a second to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """Seconds of one step, of one that is committed to, and what the longest trial takes."""
+
+    step_s: float
+    commit_s: float
+    trial: TrialCost
+
+    def train_s(self, terms: Terms) -> float:
+        """Of the whole run, committed at the first stride."""
+        checkpoints = -(-terms.steps // terms.strides[0])
+        return terms.steps * self.step_s + checkpoints * self._extra_s
+
+    def dispute_s(self, terms: Terms) -> float:
+        """Of computing in one dispute, its trial included."""
+        return self.match_s(terms) + self.trial.seconds
+
+    def match_s(self, terms: Terms) -> float:
+        """Of computing until an operator is found: each refinement replays up to a first stride and commits to its
+        leaves.
+        """
+        strides = [min(stride, terms.steps) for stride in terms.strides]
+        leaves = sum(-(-coarse // fine) for coarse, fine in itertools.pairwise(strides))
+        # One replay a refinement; then the disputed step, and the one before it, whose records may be evidence.
+        return (len(strides) + 1) * strides[0] * self.step_s + leaves * self._extra_s + 2 * self.commit_s
+
+    @property
+    def _extra_s(self) -> float:
+        return max(self.commit_s - self.step_s, 0.0)
+
+
+def measure(
+    package: Package,
+    backend: Backend,
+    *,
+    limit_s: float,
+    stop: Callable[[], bool] = bool,
+    clock: Callable[[], float] = time.monotonic,
+) -> CostEstimate:
+    """Run the first step, plain and committed; short ones again, and the fastest counts: a first run also loads and
+    starts what later ones find ready.
+
+    Raises InvalidProgram if it takes more than ``limit_s`` seconds, Unavailable if told to stop, HashMismatch if the
+    tensors are not the program's.
+    """
+    terms = package.terms
+    run = Run(package.program, package.constants, package.initial, terms.steps, terms.strides, backend)
+    sampler = Sampler(package.program, terms.mode, clock)
+    # SAFETY: the committed step goes first, node by node, so that it can be stopped; a plain one takes less.
+    began, fastest = clock(), {True: math.inf, False: math.inf}
+    hook = _Limit(began + limit_s, stop, clock, sampler)
+    committed = Interpreter(package.program, package.constants, backend, hook)
+    for _ in range(TRIES):
+        for commit in fastest:
+            start = clock()
+            (committed if commit else run.executor).step(run.initial(), commit)
+            fastest[commit] = min(fastest[commit], clock() - start)
+        if clock() - began > SHORT_S:
+            break
+    return CostEstimate(fastest[False], fastest[True], sampler.cost())
+
+
+class _Limit(NodeHook):
+    """Ends a first step that takes too long, between two operators; shows operands to ``sampler``."""
+
+    def __init__(
+        self, until: float, stop: Callable[[], bool], clock: Callable[[], float], sampler: Sampler
+    ) -> None:
+        self._until = until
+        self._stop = stop
+        self._clock = clock
+        self._sampler = sampler
+
+    def inputs(self, at: Site, inputs: list[Value]) -> list[Value]:
+        if self._sampler.wants(at.node):
+            self._sampler.see(at.node, [value.array for value in inputs])
+        return inputs
+
+    def outputs(self, at: Site, outputs: list[Value]) -> list[Value]:
+        if self._stop():
+            raise Unavailable("told to stop before the first step was measured")
+        if self._clock() > self._until:
+            raise InvalidProgram(
+                f"the first step is only at node {at.node} when its time is over; leave the job to faster machines"
+            )
+        return outputs

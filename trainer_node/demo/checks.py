@@ -1,0 +1,162 @@
+"""Who has what at the end, and whether that is just."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hexbytes import HexBytes
+from rich.table import Table
+from web3 import Web3
+
+from referee_py.game.state import Reason, sides
+
+from ..chain import ChainClient, JobPhase, recorded, retrace, transactions_of
+from ..deploy import ETHER
+from .roles import CASES, Role, expected
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account between two blocks. Wei, as `wealth` counts it; ``gas`` is what it paid for transactions."""
+
+    before: int
+    after: int
+    gas: int
+
+    @property
+    def profit(self) -> int:
+        """Won or lost, gas aside."""
+        return self.after + self.gas - self.before
+
+
+def wealth(client: ChainClient, addresses: Mapping[str, str]) -> dict[str, int]:
+    """Balance, credits and a verifier's bond of each account now."""
+    snapshot = client.snapshot()
+    number = snapshot.block.number
+    return {
+        name: client.web3.eth.get_balance(Web3.to_checksum_address(address), number)
+        + snapshot.credit(address)
+        + snapshot.bond(address)
+        for name, address in addresses.items()
+    }
+
+
+def gas_paid(client: ChainClient, addresses: Mapping[str, str], first: int) -> dict[str, int]:
+    """Wei that each account paid for its transactions from block ``first`` on."""
+    paid = dict.fromkeys(addresses, 0)
+    names = {address.lower(): name for name, address in addresses.items()}
+    for number in range(first, client.block().number + 1):
+        block = client.web3.eth.get_block(number, full_transactions=True)
+        for transaction in block["transactions"]:
+            name = names.get(str(transaction["from"]).lower())  # type: ignore[index]
+            if name is not None:
+                receipt = client.web3.eth.get_transaction_receipt(transaction["hash"])  # type: ignore[index]
+                paid[name] += receipt["gasUsed"] * receipt["effectiveGasPrice"]
+    return paid
+
+
+def check_outcome(
+    client: ChainClient, addresses: Mapping[str, str], before: Mapping[str, int], first: int
+) -> dict[str, Account]:
+    """Every account since block ``first``, when it had ``before``."""
+    after, paid = wealth(client, addresses), gas_paid(client, addresses, first)
+    return {name: Account(before[name], after[name], paid[name]) for name in addresses}
+
+
+def table(accounts: Mapping[str, Account]) -> Table:
+    """For people."""
+    rows = Table(
+        "", "before", "after", "paid for gas", "won or lost, gas aside", box=None, header_style="dim"
+    )
+    for name, account in accounts.items():
+        style = "green" if account.profit > 0 else "red" if account.profit < 0 else ""
+        amounts = (account.before, account.after, account.gas)
+        rows.add_row(
+            name, *(f"{wei / ETHER:.6f}" for wei in amounts), f"{account.profit / ETHER:+.6f}", style=style
+        )
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A match that is over: what decided it, where, and what it cost both sides and the verifiers together."""
+
+    reason: Reason
+    step: int
+    operator: int | None
+    transactions: int
+    gas: int
+
+
+def disputes(client: ChainClient, job_id: int) -> list[Dispute]:
+    """The matches of a job, in order of opening."""
+    snapshot = client.snapshot()
+    job = snapshot.job(job_id)
+    found = []
+    for match_id in snapshot.matches_of(job_id):
+        state = snapshot.match(job, match_id).state
+        hashes = transactions_of(snapshot, job, match_id)
+        receipts = [client.web3.eth.get_transaction_receipt(HexBytes(tx_hash)) for tx_hash in hashes]
+        operator = state.index if state.in_step_tree(job.program) and state.height == 0 else None
+        gas = sum(receipt["gasUsed"] for receipt in receipts)
+        found.append(Dispute(state.reason, state.end, operator, len(receipts), gas))
+    return found
+
+
+def verdicts(
+    client: ChainClient,
+    job_id: int,
+    parts: list[Role],
+    addresses: Mapping[str, str],
+    honest_root: bytes,
+    accounts: Mapping[str, Account],
+    false_verifiers: Sequence[str] = (),
+) -> list[tuple[str, bool]]:
+    """What must be true now, and whether it is."""
+    snapshot = client.snapshot()
+    job = snapshot.job(job_id)
+    liars = [part for part in parts if not part.honest]
+    found = [
+        (
+            f"the accepted root {job.accepted_root.hex()[:16]}… is the one that honest training gives",
+            job.phase is JobPhase.ACCEPTED and job.accepted_root == honest_root,
+        )
+    ]
+    for part in liars:
+        claim = job.claim_of(addresses[part.name])
+        found.append((f"the {part.name} has lost its stake", claim is not None and claim.lost))
+    if liars:
+        # NOTE: one liar may win prizes from others before it loses, so it may lose less than its stake, or nothing.
+        lost = -sum(accounts[part.name].profit for part in liars)
+        found.append(
+            ("together they have lost more than half of their stakes", 2 * lost > len(liars) * job.stake)
+        )
+    if false_verifiers:
+        words = f"{' and '.join(false_verifiers)} have lost their bonds"
+        found.append((words, all(snapshot.bond(addresses[name]) == 0 for name in false_verifiers)))
+    others = {"client", *false_verifiers, *(part.name for part in liars)}
+    honest = [name for name in accounts if name not in others]
+    found.append(
+        (
+            f"{', '.join(honest)} end with at least what they had, gas aside",
+            all(accounts[name].profit >= 0 for name in honest),
+        )
+    )
+    found.append(
+        ("the client has paid the reward and nothing else", accounts["client"].profit == -job.reward)
+    )
+    matches = [snapshot.match(job, match_id) for match_id in snapshot.matches_of(job_id)]
+    reasons = [match.state.reason for match in matches]
+    may = expected(parts)
+    wanted = "; ".join(CASES[reason] for reason in sorted(may)) or "nothing: there is no dispute"
+    found.append((f"what decided is {wanted}", _decided(reasons, may, len(liars))))
+    same = all(retrace(snapshot, job, match.id) == recorded(snapshot, job, match.id) for match in matches)
+    found.append(("the rules in Python, given the same moves, decide the same", same))
+    losers = {match.terms.players[side].lower() for match in matches for side in sides(match.state.losers)}
+    found.append(("only liars have lost a match", len(losers) == len(liars)))
+    return found
+
+
+def _decided(reasons: list[Reason], may: set[Reason], liars: int) -> bool:
+    return len(reasons) >= liars and set(reasons) <= may

@@ -1,0 +1,232 @@
+"""The network: a local chain, the contracts on it, and every party as a process of its own.
+
+Everything is below one folder, and every process is ended by its own process id when the network is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from ..chain import Call, ChainClient, Deployment, TransactionManager, connect
+from ..chain.contracts import error_decoder
+from ..db import Database
+from ..deploy import ETHER, Parameters, deploy
+from ..errors import ConfigError
+from ..keys import create_key
+from .roles import Role
+
+CHAIN_ID = 31337
+MNEMONIC = "test test test test test test test test test test test junk"
+"""anvil's well-known development mnemonic: its accounts hold 10000 ether on every local chain, and nowhere else."""
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+POLL_S = 0.25
+_WORK_FACTOR = 1 << 10  # NOTE: of a key that everybody knows
+
+
+def development_keys(count: int) -> list[LocalAccount]:
+    """anvil's funded accounts."""
+    Account.enable_unaudited_hdwallet_features()
+    paths = (f"m/44'/60'/0'/0/{number}" for number in range(count))
+    return [Account.from_mnemonic(MNEMONIC, account_path=path) for path in paths]
+
+
+class Network:
+    """Use as a context manager. ``accounts`` maps names to addresses."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.password = folder / "password"
+        self.password.touch(0o600)
+        self.password.write_text(secrets.token_hex(16))
+        self._keys = dict(zip(["client", *names], development_keys(len(names) + 1), strict=True))
+        self.accounts = {name: account.address for name, account in self._keys.items()}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.rpc_url = ""
+
+    def __enter__(self) -> Network:
+        try:
+            self._start_chain()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    # ------------------------------------------------------------------ the chain
+
+    def _start_chain(self) -> None:
+        port = _free_port()
+        self.rpc_url = f"http://127.0.0.1:{port}"
+        command = [_anvil(), "--port", str(port), "--chain-id", str(CHAIN_ID), "--block-time", "1"]
+        command += [
+            "--hardfork",
+            "osaka",
+            "--mnemonic",
+            MNEMONIC,
+            "--accounts",
+            str(len(self.accounts)),
+            "--silent",
+        ]
+        self._spawn("anvil", command)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _listens(port):
+            if time.monotonic() > deadline or self._processes["anvil"].poll() is not None:
+                raise ConfigError(f"anvil did not start on port {port}; see {self.log('anvil')}")
+            time.sleep(0.05)
+
+    def deploy(self) -> ChainClient:
+        """Put the contracts on the chain."""
+        parameters = Parameters(min_bond=ETHER, leave_delay=3600, min_period=5, commit_age=1)
+        with self.transactions("client") as client:
+            web3 = connect(self.rpc_url, CHAIN_ID)
+            deploy(web3, client, self._deployment, parameters, chain_id=CHAIN_ID)
+            return ChainClient(web3, Deployment.load(self._deployment))
+
+    @contextlib.contextmanager
+    def transactions(self, name: str) -> Iterator[TransactionManager]:
+        """Acts of one of the accounts, made from here."""
+        database = Database(None)
+        try:
+            yield TransactionManager(
+                connect(self.rpc_url, CHAIN_ID),
+                self._keys[name],
+                database,
+                chain_id=CHAIN_ID,
+                decode=error_decoder(),
+                poll_s=POLL_S,
+            )
+        finally:
+            database.close()
+
+    def register_verifier(self, client: ChainClient, name: str) -> None:
+        """Bond a verifier."""
+        with self.transactions(name) as transactions:
+            transactions.send(
+                Call.of(client.contracts.registry, "register", client.deployment.panel, "", value=ETHER)
+            )
+
+    # ------------------------------------------------------------------ the parties
+
+    def start_part(self, part: Role, **settings: object) -> None:
+        """Start a trainer or a challenger."""
+        options = ["--mode", "challenge"] if part.role == "challenger" else []
+        if not part.honest:
+            options += ["--fault", part.lie.fault, "--fault-step", str(part.lie.step)]
+            options += [] if part.lie.node is None else ["--fault-node", str(part.lie.node)]
+            options += ["--fault-appeals"] if part.lie.appeals else []
+        self.start(part.name, [part.role, "run", *options], **settings)
+
+    def start_verifier(self, name: str, *, lies: bool = False) -> None:
+        """Start a verifier."""
+        self.start(name, ["verifier", "run", *(["--false-verdicts"] if lies else [])])
+
+    def start(self, name: str, command: list[str], **settings: object) -> None:
+        """Start an `assay` command as that party, or start it again; ``settings`` go into its configuration file."""
+        home = self.folder / name.replace(" ", "-")
+        if not (home / "key.json").exists():
+            key = self._keys[name].key
+            create_key(home / "key.json", self.password.read_text(), key=key, work_factor=_WORK_FACTOR)
+        settings = {
+            "rpc_url": self.rpc_url,
+            "chain_id": CHAIN_ID,
+            "deployment": str(self._deployment),
+            "data_dir": str(home),
+            "password_file": str(self.password),
+            "poll_s": POLL_S,
+            "log_format": "json",
+            "allow_probable_bounds": True,  # nobody here chooses data against anybody
+            **settings,
+        }
+        config = home / "assay.toml"
+        config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+        self._spawn(name, [sys.executable, "-m", "trainer_node.cli", *command, "--config", str(config)])
+
+    def pid(self, name: str) -> int:
+        """The process of a party."""
+        return self._processes[name].pid
+
+    def log(self, name: str) -> Path:
+        """What a process has written."""
+        return self.folder / "logs" / f"{name.replace(' ', '-')}.log"
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The structured log of a party so far."""
+        lines = self.log(name).read_text(errors="replace").splitlines() if self.log(name).exists() else []
+        found = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return [event for event in found if isinstance(event, dict)]
+
+    def dead(self) -> list[str]:
+        """The parties that have ended by themselves; none should."""
+        return [name for name, process in self._processes.items() if process.poll() is not None]
+
+    @property
+    def _deployment(self) -> Path:
+        return self.folder / "deployments" / f"{CHAIN_ID}.json"
+
+    # ------------------------------------------------------------------ processes
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        log = self.log(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        # NOTE: one thread a process: the parties share this machine, and results do not depend on it.
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with log.open("wb") as file:
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment
+            )
+
+    def _stop(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _anvil() -> str:
+    beside = Path(sys.executable).with_name("anvil")
+    found = str(beside) if beside.exists() else shutil.which("anvil")
+    if found is None:
+        raise ConfigError("anvil is not installed; run `make setup`, or put Foundry on the PATH")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.2)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

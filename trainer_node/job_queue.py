@@ -1,0 +1,116 @@
+"""Which jobs a round looks at, and what keeps one job from harming the others.
+
+    jobs that concern us     every round, and first; those that we work at, too
+    all others               a few a round: new ones, and the rest in turn until they have ended
+
+Jobs are cheap to post. SAFETY: a round's work must not grow with their number, or whoever posts many of them makes the
+clocks of our disputes run out; and an error in one job (its data are a stranger's) must not keep us from the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from referee_py.errors import AssayError
+
+from .chain import JobView, Snapshot
+from .db import Database
+from .errors import ChainError
+
+PER_ROUND = 64
+"""Jobs of strangers a round looks at: some 70 requests to the RPC endpoint."""
+MAX_AT_WORK = 16
+"""Jobs of strangers that are looked at every round because their packages are fetched or their runs are made."""
+PROBE_AFTER = 3
+"""After so many failures in a row we ask whether the chain is there at all."""
+
+_OURS = "ours"
+_OVER = "over"
+
+_log = structlog.get_logger(__name__)
+
+
+class JobQueue:
+    """The order of jobs. ``database`` remembers which are ours, so a restart finds them at once."""
+
+    def __init__(self, database: Database, *, per_round: int = PER_ROUND) -> None:
+        self._database = database
+        self._per_round = per_round
+        self._ours = set(database.jobs(_OURS))
+        self._at_work: dict[int, None] = {}
+        self._ended: set[int] = set()
+        self._newest: int | None = None
+        self._next = 1
+
+    def due(self, count: int) -> list[int]:
+        """The jobs of this round; jobs are numbered from 1 to ``count``.
+
+        Those that we are working at have their turn every round, too, as far as there are few; new ones come before
+        those that we have looked at, and those that have ended do not come again.
+        """
+        first = sorted(job for job in self._ours | set(self._at_work) if job <= count)
+        known = set(first) | self._ended
+        quota = self._per_round // 2
+        newest = max(count - quota, 0) if self._newest is None else min(self._newest, count)
+        others = [job for job in range(newest + 1, min(count, newest + quota) + 1) if job not in known]
+        self._newest = min(count, newest + quota)
+        for _ in range(count):
+            if len(others) >= self._per_round:
+                break
+            self._next = self._next if self._next <= count else 1
+            if self._next not in known and self._next not in others:
+                others.append(self._next)
+            self._next += 1
+        return first + others
+
+    def mark(self, job: int, ours: bool, *, at_work: bool = False, ended: bool = False) -> None:
+        """Remember whether a job concerns us, whether we work at it, and whether it has ended.
+
+        NOTE: one that has ended and concerned us has one more turn, in case that a reorganisation brings it back.
+        """
+        before = job in self._ours
+        if ours != before:
+            (self._ours.add if ours else self._ours.discard)(job)
+            self._database.put_job(job, _OURS if ours else _OVER)
+        if at_work and (job in self._at_work or len(self._at_work) < MAX_AT_WORK):
+            self._at_work[job] = None
+        else:
+            self._at_work.pop(job, None)
+        if ended and not ours and not before:
+            self._ended.add(job)
+
+
+class Scheduler:
+    """Goes through the queue. ``problems`` says why which job could not be attended to; ``works_at``: whether we are
+    working at a job, so that what comes of it is not left for a whole turn."""
+
+    def __init__(
+        self, queue: JobQueue, problems: dict[str, str], works_at: Callable[[int], bool] = lambda _: False
+    ) -> None:
+        self._queue = queue
+        self._problems = problems
+        self._works_at = works_at
+
+    def go(self, snapshot: Snapshot, attend: Callable[[JobView], bool]) -> None:
+        """``attend`` says whether the job concerns us. Raises only RpcUnavailable and RpcCorrupt: the chain is gone."""
+        failures = 0
+        for job_id in self._queue.due(snapshot.job_count()):
+            topic = f"job {job_id}"
+            try:
+                job = snapshot.job(job_id)
+                ours = attend(job)
+                self._queue.mark(job_id, ours, at_work=self._works_at(job_id), ended=job.phase.ended)
+            except AssayError as error:
+                self._problems[topic] = f"{type(error).__name__}: {error}"
+                _log.warning("job.failed", job=job_id, error=type(error).__name__, reason=str(error))
+                failures += isinstance(error, ChainError)
+                if failures and failures % PROBE_AFTER == 0:
+                    snapshot.still_canonical()
+            except Exception as error:
+                _log.exception("job.bug", job=job_id)
+                self._problems[topic] = f"{type(error).__name__}: {error}"
+            else:
+                failures = 0
+                self._problems.pop(topic, None)

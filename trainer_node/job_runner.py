@@ -1,0 +1,380 @@
+"""Where a node computes: fetches a job's package and runs it in threads of its own, while the node watches the chain.
+
+    prepare(job)   the estimate of a job, once its package is here and its first step was measured
+    train(job)     the claim, once the run is done
+    replay(job)    the finished run, for a dispute
+    forget(job)    the job has ended
+
+All answer at once. A job whose package is not sound is refused for good; whatever else fails is tried again, later
+and later. SAFETY: no job starves another. Runs are made one after the other; strangers' packages are fetched beside
+them, in lanes of their own; and what we have worked at before comes back at once after a restart, for it may be in a
+dispute.
+
+In mode rounded-f64 a trainer writes the logs of its run. All others follow the trainer's, which are part of what is
+computed: their runner ``follows``, and can begin once the job says what the logs are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.execute import Backend, RunClaim
+from referee_py.program import Program
+from referee_py.rounding.backend import Evaluator, Rounded
+from referee_py.rounding.log_source import DryRunLogs, LogSource
+from referee_py.rounding.mode import Rounding, is_rounded
+from referee_py.rounding.thresholds import Thresholds, fixed
+
+from .chain import JobView
+from .cost_estimate import CostEstimate, measure
+from .db import Database
+from .errors import Corrupt
+from .faults import HONEST, Lie
+from .fetch import Fetcher
+from .log_sources import FetchedLogs, OwnLogs, RunLogs, step_limit
+from .onchain_logs import Shown
+from .package import Package, load, memory_needed
+from .replay import Checkpoint, Interrupted, Replay
+
+RETRY_S = 5.0
+MAX_RETRY_S = {True: 600.0, False: 60.0}
+"""By whether others are to blame: a server that does not answer, or this machine."""
+STARVED_AFTER = 2
+"""Failures to get a run's rounding logs, before they are requested on the chain."""
+PROGRESS_S = 0.5
+MAX_TOLD = 100
+"""Forged entries of a job's logs that are told of."""
+LANES = 8
+"""Packages that are fetched at the same time."""
+TRIAL_S = 60.0
+"""How long the first step of a stranger's program may take."""
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    package: Package
+    estimate: CostEstimate
+
+
+@dataclass
+class _Work:
+    """INVARIANT: it is about one run; after a reorganisation a job's number may stand for another."""
+
+    job: JobView
+    key: int
+    prepared: Future[_Prepared] | None = None
+    claim: Future[RunClaim] | None = None
+    replay: Replay | None = None
+    log_source: FetchedLogs | None = None
+    refused: str | None = None
+    retry_at: float = 0.0
+    failures: int = 0
+
+
+class _Checkpoints:
+    """A run's checkpoints in the node's database, by what defines the run and not by the job's number: see `_Work`."""
+
+    def __init__(self, database: Database, key: int) -> None:
+        self._database = database
+        self._key = key
+
+    @property
+    def last(self) -> int:
+        """The last step that is done; 0 if none is."""
+        return max(self._database.checkpoints(self._key), default=0)
+
+    def all(self) -> Sequence[Checkpoint]:
+        found = []
+        for step, root in self._database.checkpoints(self._key).items():
+            row = self._database.get_checkpoint(self._key, step)
+            assert row is not None
+            found.append(Checkpoint(step, root, tuple(row[1])))
+        return found
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        self._database.put_checkpoint(self._key, checkpoint.step, checkpoint.root, list(checkpoint.slots))
+
+
+class JobRunner:
+    """Threads that run and threads that fetch. ``lie`` makes it a liar's (faults/).
+
+    ``evaluator`` makes what computes in rounded-f64; ``max_logs`` bounds the bytes of a followed run's logs on disk.
+    ``thresholds`` are for the dense logs that it writes.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        database: Database,
+        backend: Backend,
+        *,
+        max_memory: int,
+        max_logs: int,
+        evaluator: Callable[[], Evaluator],
+        thresholds: Thresholds = fixed,
+        follows: bool = False,
+        lie: Lie = HONEST,
+    ) -> None:
+        self._follows = follows
+        self._evaluator = evaluator
+        self._thresholds = thresholds
+        self._max_logs = max_logs
+        self._fetcher = fetcher
+        self._database = database
+        self._backend = backend
+        self._max_memory = max_memory
+        self._lie = lie
+        self._works: dict[int, _Work] = {}
+        self._runner = ThreadPoolExecutor(1, thread_name_prefix="runner")
+        self._strangers = ThreadPoolExecutor(LANES, thread_name_prefix="package")
+        self._known = ThreadPoolExecutor(2, thread_name_prefix="known")
+        self._logs = ThreadPoolExecutor(LANES, thread_name_prefix="logs")
+        self._trial = threading.Lock()
+        self._stop = threading.Event()
+
+    def prepare(self, job: JobView) -> CostEstimate | None:
+        """What the job takes; None while its package is fetched or not served, and if it is refused."""
+        prepared = self._prepared(job)
+        return prepared.estimate if prepared else None
+
+    def refused(self, job_id: int) -> str | None:
+        """Why the job was refused, if it was."""
+        work = self._works.get(job_id)
+        return work.refused if work else None
+
+    def train(self, job: JobView, *, ours: bool = False) -> RunClaim | None:
+        """The job's claim, once it is computed; None until then. ``ours``: we have promised it, whatever it takes."""
+        if self._followed(job) and not any(claim.slot for claim in job.claims):
+            return None  # the trainer has not revealed its logs yet
+        prepared, work = self._prepared(job, ours), self._works[job.id]
+        if prepared is None:
+            return None
+        if work.claim is None:
+            done = _Checkpoints(self._database, work.key).last == job.program.steps
+            pool = self._known if done else self._runner
+            work.claim = pool.submit(self._train, work, prepared.package)
+        claim = self._result(work, work.claim)
+        if claim is None and work.claim.done():
+            work.claim = None
+        return claim
+
+    def replay(self, job_id: int) -> Replay:
+        """The run of a job that has been trained."""
+        replay = self._works[job_id].replay
+        assert replay is not None
+        return replay
+
+    def starved(self, job_id: int) -> Program | None:
+        """The program of a job whose run waits for rounding logs that nobody has served again and again."""
+        work = self._works.get(job_id)
+        if (
+            work is None
+            or work.log_source is None
+            or work.log_source.failures < STARVED_AFTER
+            or work.replay is not None
+        ):
+            return None
+        return work.prepared.result().package.program if work.prepared is not None else None
+
+    def deliver(self, job_id: int, shown: Shown) -> None:
+        """The logs of a job's run have all been shown on the chain: the run goes on with them, at once."""
+        work = self._works[job_id]
+        assert work.log_source is not None
+        self._fetcher.store.put_logs(shown.files(), work.job.program.node_count)
+        work.log_source.deliver(shown.tree(), shown.steps())
+        work.log_source.failures, work.retry_at = 0, 0.0
+
+    def forget(self, job_id: int) -> None:
+        """Let go of an ended job's tensors. What is on disk stays."""
+        work = self._works.pop(job_id, None)
+        for future in (work.prepared, work.claim) if work else ():
+            if future is not None:
+                future.cancel()
+
+    def ready_in_s(self, job: JobView) -> float | None:
+        """About how long until its claim is there, were its run begun now; None if it is not prepared."""
+        estimate = self.prepare(job)
+        if estimate is None:
+            return None
+        own = self._left_s(job, estimate)
+        if not own:  # what is done comes back at once, whatever else is at work
+            return 0.0
+        others = [work for number, work in self._works.items() if number != job.id and _runs(work)]
+        return own + sum(
+            self._left_s(work.job, work.prepared.result().estimate)
+            for work in others
+            if work.prepared is not None
+        )
+
+    def works_at(self, job_id: int) -> bool:
+        """Whether its package is being fetched or its run made."""
+        work = self._works.get(job_id)
+        futures = (work.prepared, work.claim) if work is not None else ()
+        return any(future is not None and not future.done() for future in futures)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being fetched or computed."""
+        futures = [future for work in self._works.values() for future in (work.prepared, work.claim)]
+        return any(future is not None and not future.done() for future in futures)
+
+    def close(self) -> None:
+        """Stop after the current step and wait for that. What is done is on disk."""
+        self._stop.set()
+        for pool in (self._runner, self._known):
+            pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._strangers, self._logs):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------------ inside
+
+    def _left_s(self, job: JobView, estimate: CostEstimate) -> float:
+        done = _Checkpoints(self._database, self._key(job)).last
+        return estimate.train_s(job.program) * (1 - done / job.program.steps)
+
+    def _key(self, job: JobView) -> int:
+        """What defines the run: the program, and the logs if they are another's."""
+        parts = job.program.hash() + (job.logs if self._followed(job) else b"")
+        return int.from_bytes(hashlib.sha256(parts).digest() if self._followed(job) else parts, "big")
+
+    def _followed(self, job: JobView) -> bool:
+        return self._follows and is_rounded(job.program.mode)
+
+    def _prepared(self, job: JobView, ours: bool = False) -> _Prepared | None:
+        work, key = self._works.get(job.id), self._key(job)
+        if work is None or (work.key, work.job.program_file) != (key, job.program_file):
+            self.forget(job.id)
+            work = self._works[job.id] = _Work(job, key)
+        work.job = job  # as it is now: others may serve its logs by now
+        if work.refused is not None or time.monotonic() < work.retry_at:
+            return None
+        if work.prepared is None:
+            known = ours or _Checkpoints(self._database, work.key).last > 0
+            pool = self._known if known else self._strangers
+            work.prepared = pool.submit(self._prepare, job, math.inf if known else TRIAL_S)
+        prepared = self._result(work, work.prepared)
+        if prepared is None and work.prepared.done():
+            work.prepared = None
+        return prepared
+
+    def _result(self, work: _Work, future: Future[T]) -> T | None:
+        """What came out, if anything did; says whether the job is refused for it, or tried again."""
+        if not future.done():
+            return None
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, InvalidInput) or (
+            isinstance(error, HashMismatch) and not isinstance(error, Corrupt)
+        ):
+            _log.error("job.refused", job=work.job.id, reason=str(error))
+            work.refused = str(error)
+            return None
+        longest = MAX_RETRY_S[isinstance(error, Unavailable)]
+        work.retry_at = time.monotonic() + min(RETRY_S * 2.0 ** min(work.failures, 16), longest)
+        work.failures += 1
+        if isinstance(error, Interrupted):
+            _log.info("train.interrupted", job=work.job.id, reason=str(error))
+        elif isinstance(error, Unavailable):
+            _log.warning("job.unavailable", job=work.job.id, reason=str(error))
+        else:
+            _log.error(
+                "job.failed", job=work.job.id, error=type(error).__name__, reason=str(error), exc_info=error
+            )
+        return None
+
+    def _prepare(self, job: JobView, limit_s: float) -> _Prepared:
+        package = load(self._fetcher, job.program, job.program_file, [job.uri], self._max_memory)
+        backend = self._computes(job, DryRunLogs() if is_rounded(job.program.mode) else None)
+        with self._trial:
+            return _Prepared(package, measure(package, backend, limit_s=limit_s, stop=self._stop.is_set))
+
+    def _computes(self, job: JobView, log_source: LogSource | None) -> Backend:
+        """What executes a job's operators; ``log_source`` is where its rounding logs are, if it has any."""
+        if log_source is None:
+            return self._backend
+        rounding, tell = Rounding.of(job.program.mode), _tell_ignored(job.id)
+        return Rounded(rounding, log_source, self._evaluator(), tell, self._thresholds)
+
+    def _log_source(self, work: _Work, program: Program) -> RunLogs | None:
+        """The job's rounding logs: ours, or those of the one trainer that it has."""
+        job, terms = work.job, work.job.program
+        if not is_rounded(terms.mode):
+            return None
+        if not self._follows:
+            store = self._fetcher.store
+            return OwnLogs(self._database, work.key, store, terms.node_count, terms.steps)
+        if work.log_source is None:
+            work.log_source = FetchedLogs(
+                self._fetcher,
+                lambda: _log_servers(work.job),
+                job.logs,
+                terms.steps,
+                terms.node_count,
+                self._logs,
+                step_bytes=step_limit(program, self._max_memory - memory_needed(program, terms)),
+                run_bytes=self._max_logs,
+            )
+        return work.log_source
+
+    def _train(self, work: _Work, package: Package) -> RunClaim:
+        checkpoints = _Checkpoints(self._database, work.key)
+        _log.info("train.start", job=work.job.id, after=checkpoints.last, of=package.terms.steps)
+        log_source = self._log_source(work, package.program)
+        backend = self._computes(work.job, log_source)
+        replay = Replay(
+            package, backend, self._fetcher.store, checkpoints, log_source=log_source, lie=self._lie
+        )
+        told = time.monotonic()
+
+        def progress(step: int) -> None:
+            nonlocal told
+            if step == package.terms.steps or time.monotonic() - told >= PROGRESS_S:
+                told = time.monotonic()
+                _log.info("train.progress", job=work.job.id, step=step, of=package.terms.steps)
+
+        claim = replay.train(progress, self._stop.is_set)
+        work.replay = replay
+        _log.info("train.done", job=work.job.id, root=claim.root.hex())
+        return claim
+
+
+def _tell_ignored(job: int) -> Callable[[int, int, int], None]:
+    """Says which entries of a job's logs were ignored: nobody who follows the rules writes such.
+
+    SAFETY: there may be one in every node of every step, and ours is not the disk to fill with it.
+    """
+    told = 0
+
+    def tell(step: int, node: int, element: int) -> None:
+        nonlocal told
+        told += 1
+        if told <= MAX_TOLD:
+            _log.warning("log.forged", job=job, step=step, node=node, element=element, last=told == MAX_TOLD)
+
+    return tell
+
+
+def _log_servers(job: JobView) -> list[str]:
+    """Who may have the logs of a job: its trainer before all who have claimed something since."""
+    claims = sorted(job.claims, key=lambda claim: not claim.slot)
+    return [claim.uri for claim in claims if claim.uri]
+
+
+def _runs(work: _Work) -> bool:
+    """Whether its run was begun and is not done."""
+    return work.claim is not None and not work.claim.done()

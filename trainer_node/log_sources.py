@@ -1,0 +1,235 @@
+"""The two sources of rounding logs of a node (referee_py/rounding/log_source.py).
+
+OwnLogs     the trainer's own: each step's log in the store, its root in the database
+FetchedLogs    another's: fetched from whoever serves it, some steps ahead, checked against what he committed to
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from functools import cached_property
+from typing import Protocol
+
+from repops.opset import Dtype
+
+from referee_py.commit import Tag, Tree
+from referee_py.errors import HashMismatch, InvalidInput, Unavailable
+from referee_py.program import Program
+from referee_py.rounding.log_source import LogSource, run_log_tree
+from referee_py.rounding.step_log import StepLog, content_limit
+
+from .artifacts import Kind, Name
+from .db import Database
+from .fetch import Fetcher
+from .store import Store
+
+WINDOW = 16
+"""Steps whose logs are fetched together, while those before them are executed."""
+MIN_LOG_BYTES = 1 << 20
+"""Of a step: so much there is always room for."""
+MAX_WAITING = 256
+MAX_WAITING_BYTES = 64 << 20
+"""Of logs that are written and not kept yet."""
+PATIENCE_S = 30.0
+"""How long a step waits for its log."""
+
+
+class RunLogs(LogSource, Protocol):
+    """Logs of a whole run: what the run commits to, and where it is served from."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree over the roots of all step logs. Raises Unavailable while some are not known."""
+        ...
+
+    def missing(self) -> Sequence[int]:
+        """The steps whose logs this party has written and its store has lost."""
+        ...
+
+    def keep(self) -> None:
+        """All that was written is on disk when this returns."""
+        ...
+
+
+class OwnLogs:
+    """The logs that this node writes. ``key`` names the run in the database.
+
+    Logs are small and steps may be short, so what was put is kept together, at the latest when it is much. INVARIANT:
+    what was kept never changes: a step that is executed again follows it. Replay keeps all before it remembers a
+    checkpoint; a log that a crash takes away belongs to a step that nobody has built on.
+    """
+
+    def __init__(self, database: Database, key: int, store: Store, node_count: int, steps: int) -> None:
+        self._database = database
+        self._key = key
+        self._store = store
+        self._node_count = node_count
+        self._steps = steps
+        self._waiting: dict[int, StepLog] = {}
+
+    def get(self, step: int) -> StepLog | None:
+        """None too for a log that the disk has lost: it is written again, and `put` sees to it that it is the same."""
+        if step in self._waiting:
+            return self._waiting[step]
+        root = self._database.get_log(self._key, step)
+        if root is None:
+            return None
+        with contextlib.suppress(Unavailable):
+            return self._store.get_log(root, self._node_count)
+        return None
+
+    def put(self, step: int, log: StepLog) -> None:
+        """Raises HashMismatch if the disk has lost what was written before, and this is not the same."""
+        root, before = log.root(self._node_count), self._database.get_log(self._key, step)
+        if before not in (None, root):
+            raise HashMismatch(
+                f"the rounding log of step {step} is lost, and writing it again gives {root.hex()}, "
+                f"not {before.hex()}; restore the artifacts, or give the job up"
+            )
+        self._waiting[step] = log
+        if (
+            len(self._waiting) >= MAX_WAITING
+            or sum(log.size for log in self._waiting.values()) > MAX_WAITING_BYTES
+        ):
+            self.keep()
+
+    def keep(self) -> None:
+        roots = self._store.put_logs(self._waiting.values(), self._node_count)
+        self._database.put_logs(self._key, dict(zip(self._waiting, roots, strict=True)))
+        self._waiting = {}
+
+    @cached_property
+    def tree(self) -> Tree:
+        roots = self._database.logs(self._key)
+        if list(roots) != list(range(1, self._steps + 1)):
+            raise Unavailable(f"the logs of {len(roots)} of {self._steps} steps are written")
+        return run_log_tree(list(roots.values()))
+
+    def missing(self) -> list[int]:
+        names = {
+            step: Name(Kind.LOG, root, count=self._node_count)
+            for step, root in self._database.logs(self._key).items()
+        }
+        return [step for step, name in names.items() if not self._store.has(name)]
+
+
+class FetchedLogs:
+    """The logs that another party has committed to with ``logs``, fetched from ``uris()``, whoever may have them now.
+
+    SAFETY: they are a stranger's. One step's may unpack to ``step_bytes``, all together take ``run_bytes`` on disk;
+    every byte is checked against ``logs``. What nobody serves is Unavailable, never empty.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        uris: Callable[[], Sequence[str]],
+        logs: bytes,
+        steps: int,
+        node_count: int,
+        threads: Executor,
+        *,
+        step_bytes: int,
+        run_bytes: int,
+    ) -> None:
+        self._fetcher = fetcher
+        self._uris = uris
+        self._logs = logs
+        self._steps = steps
+        self._node_count = node_count
+        self._step_bytes = step_bytes
+        self._run_bytes = run_bytes
+        self._used: dict[Name, int] = {}  # bytes on disk
+        self._threads = threads
+        self._windows: dict[int, Future[None]] = {}
+        self._shown: Mapping[int, StepLog] = {}
+        self.failures = 0
+        """How often nobody has served what was asked for."""
+
+    def deliver(self, tree: Tree, shown: Mapping[int, StepLog]) -> None:
+        """All logs, as they were shown on the chain; nothing is fetched any more."""
+        self.__dict__["tree"], self._shown = tree, shown
+
+    @cached_property
+    def tree(self) -> Tree:
+        try:
+            return self._served_tree()
+        except Unavailable:
+            self.failures += 1
+            raise
+
+    def _served_tree(self) -> Tree:
+        return self._fetcher.tree(Tag.LOG_RUN_TREE, self._logs, self._steps, self._uris())
+
+    def get(self, step: int) -> StepLog:
+        """Raises Unavailable if it is not here in time, InvalidInput if the run's logs take more than is allowed."""
+        if step in self._shown:
+            return self._shown[step]
+        window = (step - 1) // WINDOW
+        for old in [known for known in self._windows if not window <= known <= window + 1]:
+            del self._windows[old]
+        try:
+            self._window(window).result(timeout=PATIENCE_S)
+        except TimeoutError:
+            # SAFETY: a server that stalls must not hold up our other runs; the download goes on without us.
+            raise Unavailable(
+                f"the rounding log of step {step} is on its way; it is looked for again"
+            ) from None
+        except (Unavailable, InvalidInput) as error:
+            del self._windows[window]  # asked for again next time
+            if not self._fetcher.store.has(self._name(step)):
+                self.failures += isinstance(error, Unavailable)
+                raise
+        if (window + 1) * WINDOW < self._steps:
+            self._window(window + 1)
+        return self._fetcher.store.get_log(self.tree.leaves[step - 1], self._node_count)
+
+    def put(self, step: int, log: StepLog) -> None:  # noqa: ARG002
+        raise InvalidInput(f"step {step} follows the log of another party; there is none to write")
+
+    def missing(self) -> list[int]:
+        return []
+
+    def keep(self) -> None:
+        """They are on disk since they came."""
+
+    # ------------------------------------------------------------------ inside
+
+    def _window(self, window: int) -> Future[None]:
+        if window not in self._windows:
+            self._windows[window] = self._threads.submit(self._fetch, window)
+        return self._windows[window]
+
+    def _fetch(self, window: int) -> None:
+        steps = range(window * WINDOW + 1, min((window + 1) * WINDOW, self._steps) + 1)
+        left = self._run_bytes - sum(self._used.values())
+        if left <= 0:
+            raise InvalidInput(
+                f"the rounding logs of fewer than {steps[0]} steps take {self._run_bytes} bytes or more, "
+                "limits.log_bytes; raise it, or leave the job to others"
+            )
+        names = [self._name(step) for step in steps]
+        try:
+            self._fetcher.fetch_all(names, self._uris(), max_bytes=min(self._step_bytes, left))
+        finally:
+            for name in names:
+                path = self._fetcher.store.find(name)
+                if path is not None:
+                    self._used[name] = path.stat().st_size
+
+    def _name(self, step: int) -> Name:
+        return Name(Kind.LOG, self.tree.leaves[step - 1], count=self._node_count)
+
+
+def step_limit(program: Program, memory: int) -> int:
+    """What the logs of one step of this program may unpack to, in the memory that is left for them.
+
+    NOTE: what a log says takes many times its bytes while it is read (`Reader`).
+    """
+    nodes = (
+        sum(kind.count for kind in structure.outputs if kind.dtype is Dtype.F32)
+        for structure in program.nodes
+    )
+    return min(content_limit(nodes), max(memory // 64, MIN_LOG_BYTES))

@@ -1,0 +1,228 @@
+"""Rounding logs of another's run, put together from what was shown of them on the chain (docs/protocol.md, section 8).
+
+    places    what has still to be requested: all digests of all steps, then all pages of every log
+    logs      the logs of all steps, once nothing is missing
+
+SAFETY: the contract has checked that a piece is in its place, and nothing about the rest. So whatever else a tree has
+is not looked at: digests and paths are taken as they were shown, and never computed from what a log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from repops.opset import Dtype
+
+from referee_py.availability import Blocks, Digests, Piece, Place, Response
+from referee_py.availability.pieces import page_levels
+from referee_py.availability.state import BLOCK_LEVELS, DIGEST_LEVELS
+from referee_py.commit import NO_LOG, Tag, Tree, depth_of, digest, empty
+from referee_py.commit.merkle import fold_descendants
+from referee_py.program import Program, Terms
+from referee_py.rounding.blocks import BLOCK, LogTree, block_count, entries_of
+from referee_py.rounding.entries import MAX_LOG_ELEMENTS, WRITTEN, Log, values_of
+from referee_py.rounding.mode import Form
+from referee_py.rounding.primitives import UP
+from referee_py.rounding.step_log import NodeLog, StepLog
+
+Answers = Mapping[tuple[bytes, Place], Response]
+
+
+@dataclass(frozen=True)
+class OnchainLog(NodeLog):
+    """A log whose digest was shown, with what it says."""
+
+    shown: bytes
+    log: Log
+    pages: tuple[Blocks, ...]
+
+    def __post_init__(self) -> None:
+        """NOTE: whoever commits to a log chooses its number of elements, up to 2^64. Only a file has a limit."""
+
+    @property
+    def digest(self) -> bytes:  # type: ignore[override]
+        return self.shown
+
+    def opened(self) -> LogTree:
+        return OnchainLogTree(self.log, self.pages)
+
+    def read(self) -> Log:
+        return self.log
+
+    def entries(self, elements: int) -> Log:
+        return self.log if self.elements == elements else Log.empty(elements)
+
+
+class OnchainLogTree(LogTree):
+    """The blocks of a log that were shown, with the way up from each."""
+
+    def __init__(self, log: Log, pages: Sequence[Blocks]) -> None:
+        super().__init__(log)
+        self._pages = pages
+
+    def block(self, index: int) -> bytes:
+        page, place = self._find(index)
+        return page.blocks[place]
+
+    def path(self, index: int) -> list[bytes]:
+        page, place = self._find(index)
+        leaves = [
+            digest(Tag.LOG_BLOCK, block) if block else empty(Tag.LOG_BLOCK_TREE, 0) for block in page.blocks
+        ]
+        return [*_siblings(Tag.LOG_BLOCK_TREE, leaves, place), *page.path]
+
+    def _find(self, index: int) -> tuple[Blocks, int]:
+        page, place = divmod(index, len(self._pages[0].blocks))
+        return self._pages[page], place
+
+
+class OnchainTree(Tree):
+    """A tree of which only some leaves are known, and the way up from each."""
+
+    def __init__(
+        self, tag: Tag, root: bytes, leaves: Sequence[bytes], paths: Mapping[int, Sequence[bytes]]
+    ) -> None:
+        super().__init__(tag, leaves)
+        self._root, self._paths = root, paths
+
+    @property
+    def root(self) -> bytes:
+        return self._root
+
+    def path(self, index: int, height: int = 0, top: int | None = None) -> list[bytes]:
+        return list(self._paths[index])[height:top]
+
+
+@dataclass(frozen=True)
+class OnchainStepLog(StepLog):
+    """The logs of a step, with the tree that their digests were shown in."""
+
+    shown: OnchainTree = field(kw_only=True)
+
+    def tree(self, node_count: int) -> Tree:  # noqa: ARG002
+        return self.shown
+
+
+class Shown:
+    """What is known of a run's logs from a job's answers. ``logs`` is their root."""
+
+    def __init__(self, terms: Terms, program: Program, logs: bytes, answers: Answers) -> None:
+        self._terms, self._logs, self._answers = terms, logs, answers
+        self._counts = [
+            {kind.count for kind in structure.outputs if kind.dtype is Dtype.F32}
+            for structure in program.nodes
+        ]
+        depth = depth_of(terms.node_count)
+        self._levels = page_levels(depth, DIGEST_LEVELS)
+
+    def missing(self) -> list[Place]:
+        """What has to be requested next, as far as is known; nothing if all is here."""
+        return [place for place in self._needed() if (self._logs, place) not in self._answers]
+
+    def steps(self) -> dict[int, OnchainStepLog]:
+        """The logs of all steps. NOTE: only once nothing is missing."""
+        return {step: self._step(step) for step in range(1, self._terms.steps + 1)}
+
+    def files(self) -> list[StepLog]:
+        """The steps' logs that are as an honest trainer writes them, to be served as files."""
+        plain = []
+        for step in self.steps().values():
+            if any(log.elements >= MAX_LOG_ELEMENTS for log in step.nodes.values()):
+                continue
+            nodes = {node: NodeLog.of(log.read(), Form.SPARSE) for node, log in step.nodes.items()}
+            if StepLog(nodes).root(self._terms.node_count) == step.shown.root:
+                plain.append(StepLog(nodes))
+        return plain
+
+    def tree(self) -> OnchainTree:
+        """The tree over the roots of the steps."""
+        proofs = [self._digests(step, 0).step for step in range(1, self._terms.steps + 1)]
+        paths = {number: proof.path for number, proof in enumerate(proofs)}
+        return OnchainTree(Tag.LOG_RUN_TREE, self._logs, [proof.root for proof in proofs], paths)
+
+    # ------------------------------------------------------------------ inside
+
+    def _needed(self) -> Iterator[Place]:
+        for step in range(1, self._terms.steps + 1):
+            for page in range(-(-self._terms.node_count >> self._levels) or 1):
+                place = Place(Piece.DIGESTS, step, page)
+                yield place
+                answer = self._answers.get((self._logs, place))
+                for k, found in enumerate(answer.digests if isinstance(answer, Digests) else ()):
+                    node = (page << self._levels) + k
+                    if found != NO_LOG and node < self._terms.node_count:
+                        yield from self._pages(step, node)
+
+    def _pages(self, step: int, node: int) -> Iterator[Place]:
+        """All pages of a log, the padding of its tree too: what is there must be nothing. Of a log that is of another
+        number of elements than every f32 output of its node nothing counts but the way to its first block.
+
+        INVARIANT: these are all that a move can want: `trial.rules` asks for an element's block where the output is f32
+        and has the log's elements, for the first block of any other log of an f32 output, and else for none."""
+        answer = self._answers.get((self._logs, Place(Piece.BLOCKS, step, node)))
+        counts = self._counts[node]
+        elements = answer.elements if isinstance(answer, Blocks) else max(counts, default=0)
+        depth = depth_of(block_count(elements)) if elements in counts else 0
+        pages = 1 << (depth - page_levels(depth, BLOCK_LEVELS))
+        yield from (Place(Piece.BLOCKS, step, node, part=part) for part in range(pages))
+
+    def _digests(self, step: int, page: int) -> Digests:
+        answer = self._answers[self._logs, Place(Piece.DIGESTS, step, page)]
+        assert isinstance(answer, Digests)
+        return answer
+
+    def _step(self, step: int) -> OnchainStepLog:
+        leaves: list[bytes] = []
+        paths: dict[int, list[bytes]] = {}
+        while len(leaves) < self._terms.node_count:
+            page = self._digests(step, len(leaves) >> self._levels)
+            for k in range(len(page.digests)):
+                paths[len(leaves) + k] = [*_siblings(Tag.LOG_TREE, page.digests, k), *page.path]
+            leaves += page.digests
+        leaves = leaves[: self._terms.node_count]
+        nodes = {
+            node: self._log(step, node, digest) for node, digest in enumerate(leaves) if digest != NO_LOG
+        }
+        tree = OnchainTree(Tag.LOG_TREE, self._digests(step, 0).step.root, leaves, paths)
+        return OnchainStepLog(nodes, shown=tree)
+
+    def _log(self, step: int, node: int, found: bytes) -> OnchainLog:
+        pages = []
+        for place in self._pages(step, node):
+            answer = self._answers[self._logs, place]
+            assert isinstance(answer, Blocks)
+            pages.append(answer)
+        elements = pages[0].elements
+        blocks = [block for page in pages for block in page.blocks]
+        return OnchainLog(Form.SPARSE, elements, b"", found, _read(elements, blocks), tuple(pages))
+
+
+def _siblings(tag: Tag, nodes: Sequence[bytes], index: int) -> Iterator[bytes]:
+    """Of a leaf below the ancestor of these neighbouring leaves, upwards."""
+    span = 1
+    while span < len(nodes):
+        first = ((index // span) ^ 1) * span
+        yield fold_descendants(tag, nodes[first : first + span])
+        span *= 2
+
+
+def _read(elements: int, blocks: Sequence[bytes]) -> Log:
+    """What blocks say; the contract has read them, too."""
+    narrow: list[tuple[int, bool]] = []
+    wide: list[tuple[int, int]] = []
+    for number, block in enumerate(blocks):
+        for place, (kind, bits) in (entries_of(block, BLOCK) or {}).items():
+            position = number * BLOCK + place
+            if kind == WRITTEN:
+                wide.append((position, bits))
+            else:
+                narrow.append((position, kind == UP))
+    return Log(
+        elements,
+        np.array([position for position, _ in narrow], np.int64),
+        np.array([up for _, up in narrow], np.bool_),
+        np.array([position for position, _ in wide], np.int64),
+        values_of(np.array([bits for _, bits in wide], np.uint32)),
+    )
